@@ -1,0 +1,43 @@
+# Shared build rules: one set of flags, one way to declare a layer and its tests.
+
+add_library(colibri_flags INTERFACE)
+target_include_directories(colibri_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+# -ffp-contract=off: a fused multiply-add appears only where the code says so; results must not depend on the compiler.
+target_compile_options(colibri_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion
+  -ffp-contract=off -fvisibility=hidden)
+if(COLIBRI_WERROR)
+  target_compile_options(colibri_flags INTERFACE -Werror)
+endif()
+if(COLIBRI_SANITIZE)
+  target_compile_options(colibri_flags INTERFACE -fsanitize=${COLIBRI_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(colibri_flags INTERFACE -fsanitize=${COLIBRI_SANITIZE})
+endif()
+if(COLIBRI_FUZZ)
+  target_compile_options(colibri_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+find_package(Threads REQUIRED)
+target_link_libraries(colibri_flags INTERFACE Threads::Threads)
+
+# colibri_layer(NAME deps...): object library colibri_NAME from every .cc of the folder (subfolders named in
+# COLIBRI_SUBDIRS included) except *_test.cc; the *_test.cc become one test program NAME_test.
+function(colibri_layer name)
+  cmake_parse_arguments(ARG "" "" "SUBDIRS;DEPS;LIBS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  foreach(sub IN LISTS ARG_SUBDIRS)
+    file(GLOB more CONFIGURE_DEPENDS ${sub}/*.cc)
+    list(APPEND sources ${more})
+  endforeach()
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  add_library(colibri_${name} STATIC ${sources})
+  target_link_libraries(colibri_${name} PUBLIC colibri_flags ${ARG_DEPS} PRIVATE ${ARG_LIBS})
+  if(COLIBRI_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE colibri_${name} GTest::gtest GTest::gtest_main)
+    target_compile_definitions(${name}_test PRIVATE COLIBRI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    add_test(NAME ${name} COMMAND ${name}_test)
+    set_tests_properties(${name} PROPERTIES LABELS unit)
+  endif()
+endfunction()

@@ -1,0 +1,261 @@
+/* colibri.h: the C API of Colibri, an inference engine for mixture-of-experts language models.
+ *
+ * C99, self-contained, the only ABI of the library. Handles are opaque; option structs begin with their size, so that a
+ * program built against an older header keeps working; nothing is global; the library never prints and never exits.
+ *
+ * Errors: functions that can fail return a colibri_status and fill the colibri_error out parameter (which may be NULL) with
+ * one line: what, which file, the numbers, what to do next.
+ * Strings: UTF-8 with an explicit size, also NUL-terminated. Memory that the library hands out is freed with the function
+ * named beside it.
+ * Thread-safety: a colibri_engine and a colibri_text may be used from several threads. A colibri_sequence belongs to one
+ * thread at a time, but colibri_cancel may be called from any thread (and from a signal handler).
+ */
+#ifndef COLIBRI_COLIBRI_H_
+#define COLIBRI_COLIBRI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define COLIBRI_API __declspec(dllexport)
+#else
+#define COLIBRI_API __attribute__((visibility("default")))
+#endif
+
+/* ---- version and errors ------------------------------------------------------------------------------------------ */
+
+#define COLIBRI_VERSION_MAJOR 0
+#define COLIBRI_VERSION_MINOR 1
+#define COLIBRI_VERSION_PATCH 0
+
+/* "0.1.0". */
+COLIBRI_API const char* colibri_version(void);
+
+typedef enum colibri_status {
+  COLIBRI_OK = 0,
+  COLIBRI_FAILED = 1,           /* failed while running */
+  COLIBRI_USAGE = 2,            /* arguments that make no sense */
+  COLIBRI_INVALID_MODEL = 3,    /* model path missing, unreadable, damaged */
+  COLIBRI_DOES_NOT_FIT = 4,     /* not enough memory or disk */
+  COLIBRI_IO = 5,               /* input/output failure after opening */
+  COLIBRI_CANCELLED = 6,        /* by colibri_cancel or by a callback */
+  COLIBRI_CONTEXT_OVERFLOW = 7, /* the prompt is longer than the context */
+  COLIBRI_UNSUPPORTED = 8       /* a family, quantisation or feature that this version does not have */
+} colibri_status;
+
+/* "COLIBRI_OK" ...; "unknown" for other numbers. */
+COLIBRI_API const char* colibri_status_name(colibri_status status);
+/* The exit status that a program should end with: 0 to 5; 130 for COLIBRI_CANCELLED, 2 for COLIBRI_CONTEXT_OVERFLOW, 3 for
+ * COLIBRI_UNSUPPORTED. */
+COLIBRI_API int colibri_exit_code(colibri_status status);
+
+typedef struct colibri_error {
+  colibri_status code;
+  char message[1020]; /* NUL-terminated, cut at a character when longer */
+} colibri_error;
+
+/* A string that the library allocated. */
+typedef struct colibri_string {
+  char* data;  /* NUL-terminated; NULL when empty and never filled */
+  size_t size; /* without the NUL */
+} colibri_string;
+COLIBRI_API void colibri_string_free(colibri_string* string);
+
+/* Token ids that the library allocated. */
+typedef struct colibri_ids {
+  int32_t* data;
+  size_t size;
+} colibri_ids;
+COLIBRI_API void colibri_ids_free(colibri_ids* ids);
+
+/* ---- settings ----------------------------------------------------------------------------------------------------- */
+
+/* One row of the settings table: the flag, the environment variable, the config key and the documentation follow from it. */
+typedef struct colibri_setting_info {
+  const char* key;           /* "prefill_chunk" */
+  const char* type;          /* "integer", "bytes", "choice", "number", "path", "boolean" */
+  const char* default_value; /* "auto" */
+  const char* range;         /* for people and for error messages: "1 to 65536, or auto" */
+  const char* help;
+} colibri_setting_info;
+
+COLIBRI_API size_t colibri_setting_count(void);
+COLIBRI_API const colibri_setting_info* colibri_setting_at(size_t index); /* NULL beyond the end */
+/* COLIBRI_USAGE when the key is unknown (the message names the nearest one) or the value is out of range. */
+COLIBRI_API colibri_status colibri_setting_check(const char* key, const char* value, colibri_error* error);
+
+typedef struct colibri_setting {
+  const char* key;
+  const char* value;
+} colibri_setting;
+
+/* ---- text: tokenizer and chat template ---------------------------------------------------------------------------- */
+
+typedef struct colibri_text colibri_text;
+
+/* Opens the tokenizer (and the chat template, if there is one) of a model, of a folder with tokenizer.json, or of a
+ * tokenizer.json file itself. Reads no weights. `template_file` NULL, or a bare Jinja file that replaces the model's; with
+ * a template file, `path` may be NULL and only colibri_apply_template works. */
+COLIBRI_API colibri_status colibri_text_open(const char* path, const char* template_file, colibri_text** out,
+                                             colibri_error* error);
+COLIBRI_API void colibri_text_close(colibri_text* text);
+
+enum {
+  COLIBRI_ADD_SPECIAL = 1,   /* BOS etc., as the tokenizer's post-processor says */
+  COLIBRI_PARSE_SPECIAL = 2, /* special tokens written in the text become their ids */
+  COLIBRI_SKIP_SPECIAL = 4   /* detokenize: leave special tokens out */
+};
+COLIBRI_API colibri_status colibri_tokenize(const colibri_text* text, const char* utf8, size_t size, uint32_t flags,
+                                            colibri_ids* out, colibri_error* error);
+COLIBRI_API colibri_status colibri_detokenize(const colibri_text* text, const int32_t* ids, size_t n, uint32_t flags,
+                                              colibri_string* out, colibri_error* error);
+/* `request_json`: {"messages": [...], "tools": [...], "add_generation_prompt": true, "chat_template_kwargs": {...}, and
+ * any other variable of the template}. `now`: "2026-02-03T04:05:06", or NULL for the present. */
+COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, const char* request_json, size_t size,
+                                                  const char* now, colibri_string* out, colibri_error* error);
+
+/* ---- reports that load nothing ------------------------------------------------------------------------------------- */
+
+/* JSON about a model: family, shape, quantisation, tokenizer, files; with `tensors` nonzero every tensor. */
+COLIBRI_API colibri_status colibri_inspect(const char* path, int tensors, colibri_string* json, colibri_error* error);
+/* Reads every tensor: all there, right shape, finite; files whole. With `tokenizer_only` nonzero: vocabulary and template.
+ * `json`: {"ok", "checked": {...}, "problems": [{"what", "file", "tensor"}]}, filled whenever the files could be opened.
+ * COLIBRI_INVALID_MODEL when a problem was found. */
+COLIBRI_API colibri_status colibri_validate(const char* path, int tokenizer_only, colibri_string* json,
+                                            colibri_error* error);
+
+/* Checks every kernel of every instruction set of this CPU against the scalar code and times it. `what`: "kernels" or
+ * "router". `json`: [{"isa", "operation", "encoding", "equal", "nanoseconds", "gflops"}]. COLIBRI_FAILED on a mismatch. */
+COLIBRI_API colibri_status colibri_self_test(const char* what, colibri_string* json, colibri_error* error);
+
+/* ---- engine -------------------------------------------------------------------------------------------------------- */
+
+typedef struct colibri_engine colibri_engine;
+
+typedef struct colibri_options {
+  size_t struct_size;             /* sizeof(colibri_options) */
+  const colibri_setting* settings;/* rows of the settings table; what is not named keeps its default */
+  size_t n_settings;
+  /* Progress of loading, from the loading thread; return nonzero to stop (COLIBRI_CANCELLED). May be NULL. */
+  int (*progress)(void* user, uint64_t done_bytes, uint64_t total_bytes);
+  void* progress_user;
+  /* Log lines, level 0 error to 3 debug, from any thread. May be NULL. */
+  void (*log)(void* user, int level, const char* line);
+  void* log_user;
+} colibri_options;
+
+COLIBRI_API void colibri_options_init(colibri_options* options);
+
+/* Plans the memory, checks every tensor's presence and shape, then loads. `options` may be NULL. */
+COLIBRI_API colibri_status colibri_open(const char* path, const colibri_options* options, colibri_engine** out,
+                                        colibri_error* error);
+/* Cancels what runs, waits for it, frees everything. Sequences must have been freed. */
+COLIBRI_API void colibri_close(colibri_engine* engine);
+
+typedef struct colibri_info {
+  size_t struct_size;      /* set by the caller */
+  int32_t n_layers, n_moe_layers, n_experts, top_k, hidden_size, vocab_size;
+  int32_t context;         /* tokens per sequence that the engine planned for */
+  int32_t model_context;   /* what the model was trained for */
+  int32_t threads;
+  uint64_t planned_bytes, budget_bytes;
+  double load_seconds;
+  const char* family;      /* these strings live as long as the engine */
+  const char* isa;
+  const char* io;
+} colibri_info;
+
+COLIBRI_API colibri_status colibri_engine_info(const colibri_engine* engine, colibri_info* info, colibri_error* error);
+/* The engine's tokenizer and template; owned by the engine. NULL when the model came without one. */
+COLIBRI_API const colibri_text* colibri_engine_text(const colibri_engine* engine);
+/* The JSON of interfaces for statistics: activations per MoE layer and expert, memory, experts of prefill and decode. */
+COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json, colibri_error* error);
+
+/* ---- evaluate: logits and routing for given tokens ------------------------------------------------------------------ */
+
+typedef struct colibri_evaluate_callbacks {
+  size_t struct_size;
+  void* user;
+  /* Logits of positions first .. first + n - 1, row-major [n, vocab_size]. Return nonzero to stop. May be NULL. */
+  int (*logits)(void* user, int32_t first, int32_t n, const float* logits, int32_t vocab_size);
+  /* Experts of a MoE layer (`layer` counts all decoder layers from 0) for positions first ..: [n, top_k], by descending
+   * weight. May be NULL. */
+  int (*routing)(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
+                 int32_t top_k);
+} colibri_evaluate_callbacks;
+
+/* Runs one sequence of tokens from position 0 and reports; blocks. */
+COLIBRI_API colibri_status colibri_evaluate(colibri_engine* engine, const int32_t* ids, size_t n,
+                                            const colibri_evaluate_callbacks* callbacks, colibri_error* error);
+
+/* ---- sequences: a prompt in, a stream of events out ------------------------------------------------------------------ */
+
+typedef struct colibri_sequence colibri_sequence;
+
+typedef struct colibri_logit_bias {
+  int32_t token;
+  double bias;
+} colibri_logit_bias;
+
+typedef struct colibri_request {
+  size_t struct_size; /* sizeof(colibri_request) */
+  const int32_t* prompt;
+  size_t n_prompt;
+  int32_t max_tokens; /* tokens to generate; -1: until the context is full */
+  /* Sampling. colibri_request_init fills in the model's generation_config.json, else temperature 1 without filters. */
+  double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  int32_t top_k;
+  uint64_t seed;
+  const colibri_logit_bias* logit_bias;
+  size_t n_logit_bias;
+  const char* const* stop; /* stop strings */
+  size_t n_stop;
+  int32_t ignore_eos;      /* nonzero: an end-of-text token does not end the sequence */
+  int32_t keep_special;    /* nonzero: special tokens appear in the text */
+} colibri_request;
+
+COLIBRI_API void colibri_request_init(const colibri_engine* engine, colibri_request* request);
+
+typedef enum colibri_event_kind {
+  COLIBRI_EVENT_TOKEN = 0,   /* one generated token; text may be empty while a character is incomplete */
+  COLIBRI_EVENT_END = 1,     /* the last event; text may hold what was still held back */
+  COLIBRI_EVENT_NONE = 2,    /* nothing within the timeout */
+  COLIBRI_EVENT_PROGRESS = 3 /* prompt tokens processed so far, in n_prompt_done */
+} colibri_event_kind;
+
+typedef struct colibri_event {
+  size_t struct_size; /* set by the caller */
+  colibri_event_kind kind;
+  int32_t token;
+  const char* text;   /* valid until the next call for this sequence */
+  size_t text_size;
+  int32_t n_prompt_done;
+  const char* finish_reason; /* END: "stop", "length", "cancelled", "error" */
+  colibri_status status;     /* END: COLIBRI_OK unless cancelled or failed */
+  const char* error;         /* END with an error: its line, else NULL */
+  double seconds;            /* since submit, when the token was made */
+} colibri_event;
+
+/* Queues a request. The request is copied. COLIBRI_CONTEXT_OVERFLOW before any work is done. */
+COLIBRI_API colibri_status colibri_submit(colibri_engine* engine, const colibri_request* request, colibri_sequence** out,
+                                          colibri_error* error);
+/* The next event, waiting up to timeout_ms (-1: for ever). */
+COLIBRI_API colibri_status colibri_next_event(colibri_sequence* sequence, int timeout_ms, colibri_event* event,
+                                              colibri_error* error);
+/* Ends the sequence after the present step; an END event follows. Async-signal-safe. */
+COLIBRI_API void colibri_cancel(colibri_sequence* sequence);
+/* Statistics of this sequence as JSON (prompt_tokens, generated_tokens, prefill, decode, ...); complete after END. */
+COLIBRI_API colibri_status colibri_sequence_stats(const colibri_sequence* sequence, colibri_string* json,
+                                                  colibri_error* error);
+/* Cancels if necessary and frees. */
+COLIBRI_API void colibri_sequence_free(colibri_sequence* sequence);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* COLIBRI_COLIBRI_H_ */

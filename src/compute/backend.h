@@ -1,0 +1,148 @@
+// Backend: the operations a model needs, on views of memory that the caller owns.
+//
+// The contract that makes "same tokens always" possible: every output element has ONE order of float operations, which
+// depends on the element alone, never on the instruction set, the number of threads or the number of rows in the call.
+//   - matrix products: one chain of fused multiply-adds over the inputs in ascending order, starting from 0
+//   - sums over a row (norms, softmax): 16 lanes (element i goes to lane i % 16, ascending), then a fixed tree
+//     ((l0+l8)+(l4+l12))+... : lanes are added pairwise at distance 8, 4, 2, 1
+//   - exp, sigmoid: our own polynomials (compute/cpu/kernels), never libm
+//   - online softmax: tiles of kKeyTile keys that start at absolute positions
+// So results are equal bit by bit for any --isa, --threads and --prefill-chunk.
+//
+// Thread-safety: one thread at a time calls a backend; inside, it uses its own pool.
+// Nothing here allocates after create(): scratch memory is sized by BackendLimits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tensor/kv_view.h"
+#include "tensor/packed.h"
+#include "tensor/tensor.h"
+
+namespace colibri::compute {
+
+constexpr int kKeyTile = 64;
+
+/// The largest problem that a backend will see; its scratch memory follows from it.
+struct BackendLimits {
+  int64_t max_rows = 1;        ///< rows of one forward pass
+  int64_t max_inputs = 1;      ///< largest k of any matmul
+  int64_t max_expert_width = 0;///< intermediate width of an expert (0: no MoE)
+  int n_experts = 0;
+  int top_k = 0;
+  int head_dim = 0;
+  int n_heads = 0;
+  int n_kv_heads = 0;
+  int max_segments = 1;        ///< sequences in one pass
+};
+
+struct BackendOptions {
+  std::string isa = "auto";  ///< auto, scalar, sse4, avx2, avxvnni, avx512, amx, neon
+  int threads = 1;
+  BackendLimits limits;
+};
+
+/// How RoPE pairs elements and which angles it uses. cos and sin carry the family's attention factor already.
+struct RopeTable {
+  bool interleaved = false;  ///< pairs (2i, 2i+1) instead of (i, i + rotary_dim / 2)
+  int rotary_dim = 0;        ///< the first rotary_dim elements of each head turn; the rest stay
+  const float* cos = nullptr;  ///< [positions, rotary_dim / 2]
+  const float* sin = nullptr;  ///< [positions, rotary_dim / 2]
+};
+
+/// A run of rows that belong to one sequence at consecutive positions.
+struct AttentionSegment {
+  KvView kv;
+  int64_t first_row = 0;
+  int64_t n_rows = 0;
+  int64_t first_position = 0;
+};
+
+struct AttentionParams {
+  int n_heads = 0;
+  float scale = 1.0f;
+};
+
+enum class RouterKind : uint8_t {
+  kSoftmaxTopK,  ///< softmax over all experts, then the k largest
+};
+
+struct RouterParams {
+  RouterKind kind = RouterKind::kSoftmaxTopK;
+  int n_experts = 0;
+  int top_k = 0;
+  bool renormalise = false;  ///< divide the chosen weights by their sum
+  float scale = 1.0f;
+};
+
+/// One expert's matrices; what an ExpertLease gives access to.
+struct ExpertWeights {
+  PackedMatrix gate, up, down;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string isa() const = 0;  ///< level in use, "avx512"
+  virtual int threads() const = 0;
+
+  /// out[r] = table row ids[r].
+  virtual void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) = 0;
+  /// y[r, n] = sum over k of x[r, k] * w[n, k] (+ bias[n], added last). x [rows, k], y [rows, n].
+  virtual void matmul(Rows x, const PackedMatrix& w, const float* bias, Rows y) = 0;
+  /// y = x / sqrt(mean(x^2) + eps) * weight over each row. x and y may be the same memory.
+  virtual void rms_norm(Rows x, const float* weight, float eps, Rows y) = 0;
+  /// x += y.
+  virtual void add(Rows x, Rows y) = 0;
+  /// Clamps every element to [-limit, limit].
+  virtual void clamp(Rows x, float limit) = 0;
+  /// out = silu(gate) * up; out may be gate.
+  virtual void silu_mul(Rows gate, Rows up, Rows out) = 0;
+  /// x[r] *= sigmoid(gate[r, 0]). gate [rows, 1].
+  virtual void scale_by_sigmoid(Rows x, Rows gate) = 0;
+  /// Turns each head of x [rows, heads * head_dim] by the angles of positions[r].
+  virtual void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) = 0;
+  /// Writes keys and values [rows, kv_heads * head_dim] of the segments' rows into their caches.
+  virtual void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) = 0;
+  /// Causal attention with grouped heads over the caches (which already hold the rows' own keys).
+  /// q, out [rows, n_heads * head_dim].
+  virtual void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) = 0;
+  /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k], by descending weight; equal ones by
+  /// ascending id, exactly like a stable sort.
+  virtual void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) = 0;
+  /// out[r] = sum over the row's experts, in ascending expert id, of weight * down(silu(gate x) * up x).
+  /// Rows are grouped by expert. experts[e] may be null where no row chose e. ids, weights [rows, top_k].
+  virtual void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+                       std::span<const ExpertWeights* const> experts, Rows out) = 0;
+};
+
+/// kUsage when the level is unknown or this CPU lacks it (the message lists what it has).
+Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options);
+/// Bytes of scratch memory that create_cpu_backend will take for these options.
+int64_t cpu_backend_scratch_bytes(const BackendOptions& options);
+
+/// An instruction set level, best first in isa_levels().
+struct IsaLevel {
+  const char* name;
+  bool available;  ///< on this CPU
+};
+std::vector<IsaLevel> isa_levels();
+
+/// Self-check and timing of one kernel on one level.
+struct KernelReport {
+  std::string isa, operation, encoding;
+  bool equal = false;       ///< bit for bit equal to scalar
+  double nanoseconds = 0;   ///< per row
+  double gflops = 0;        ///< 0 where it means nothing
+};
+/// Runs every available level against scalar on random data. Takes a second or two.
+Result<std::vector<KernelReport>> test_kernels();
+Result<std::vector<KernelReport>> test_router();
+
+}  // namespace colibri::compute

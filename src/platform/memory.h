@@ -1,0 +1,43 @@
+// Memory from the operating system: aligned arenas, and what the machine and its cgroup still have.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace colibri::platform {
+
+/// One anonymous mapping, page-aligned, zeroed on first touch, with huge pages asked for when it is large. Move-only.
+class Arena {
+ public:
+  /// kDoesNotFit names the bytes when the system refuses.
+  static Result<Arena> allocate(int64_t bytes);
+  Arena() = default;
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena();
+
+  std::byte* data() const { return data_; }
+  int64_t size_bytes() const { return size_bytes_; }
+  /// Hands out the next `bytes`, 64-byte aligned. REQUIRES: they fit.
+  std::byte* take(int64_t bytes);
+  int64_t used_bytes() const { return used_bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  int64_t size_bytes_ = 0;
+  int64_t used_bytes_ = 0;
+};
+
+/// Rounds up to the alignment that Arena::take keeps.
+constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Highest resident set size of this process so far.
+int64_t peak_rss_bytes();
+/// Bytes that this process may still take: the least of MemAvailable and what the cgroup (v1 or v2) leaves.
+int64_t available_memory_bytes();
+
+}  // namespace colibri::platform

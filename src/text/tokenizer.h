@@ -1,0 +1,62 @@
+// Tokenizer: text <-> token ids, equal to Hugging Face `tokenizers` id by id.
+//
+// Byte-level BPE and BPE with byte fallback, from a tokenizer.json or from the vocabulary keys of a GGUF file.
+// Ownership: a value type over shared immutable tables; copies are cheap. Thread-safety: const functions may run in
+// several threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "base/token_ids.h"
+
+namespace colibri::text {
+
+/// The tokenizer.ggml.* keys of a GGUF file, copied out by the caller.
+struct GgufVocabulary {
+  std::string model;                ///< tokenizer.ggml.model: "gpt2" for byte-level BPE
+  std::string pre;                  ///< tokenizer.ggml.pre: names the pre-tokeniser's pattern
+  std::vector<std::string> tokens;
+  std::vector<int32_t> token_types; ///< 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte; may be empty
+  std::vector<std::string> merges;
+  int64_t bos_id = -1, eos_id = -1;
+  bool add_bos = false, add_eos = false;
+};
+
+struct EncodeOptions {
+  bool add_special = false;   ///< apply the post-processor (BOS etc.)
+  bool parse_special = true;  ///< recognise special tokens that are written in the text
+};
+
+class Tokenizer {
+ public:
+  /// `config`: tokenizer_config.json, or null. Errors name what is not supported. `source` is the file's name, for messages.
+  static Result<Tokenizer> from_json(std::string_view tokenizer_json, const Json& config, const std::string& source);
+  static Result<Tokenizer> from_gguf(const GgufVocabulary& vocabulary, const std::string& source);
+
+  TokenIds encode(std::string_view text, EncodeOptions options = {}) const;
+  /// Text of a sequence; bytes that are no UTF-8 become U+FFFD. Ids outside the vocabulary give nothing.
+  std::string decode(const TokenIds& ids, bool skip_special = false) const;
+
+  int32_t vocab_size() const;            ///< largest id + 1
+  /// Id of a token by its exact text (an added token's content, or a vocabulary entry), -1 when absent.
+  TokenId find(std::string_view token) const;
+  /// The token's own spelling in the vocabulary (byte-level letters, not bytes); empty when absent.
+  std::string_view spelling(TokenId id) const;
+  bool is_special(TokenId id) const;
+  TokenId bos_id() const;  ///< -1 when none
+  TokenId eos_id() const;  ///< -1 when none
+
+  struct Tables;
+
+ private:
+  friend class Detokenizer;
+  explicit Tokenizer(std::shared_ptr<const Tables> tables) : tables_(std::move(tables)) {}
+  std::shared_ptr<const Tables> tables_;
+};
+
+}  // namespace colibri::text
