@@ -80,11 +80,6 @@ struct RouterParams {
   float scale = 1.0f;
 };
 
-/// One expert's matrices; what an ExpertLease gives access to.
-struct ExpertWeights {
-  PackedMatrix gate, up, down;
-};
-
 class Backend {
  public:
   virtual ~Backend() = default;

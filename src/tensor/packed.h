@@ -38,6 +38,12 @@ struct PackedMatrix {
   int64_t panels() const { return (n + kPanelWidth - 1) / kPanelWidth; }
 };
 
+/// One gated MLP (an expert, a shared expert, a dense feed-forward): down(act(gate x) * up x).
+struct ExpertWeights {
+  PackedMatrix gate, up;  ///< [width, hidden]
+  PackedMatrix down;      ///< [hidden, width]
+};
+
 /// Bytes of one panel. REQUIRES for kQ8_0: k % 32 == 0.
 int64_t panel_bytes(Encoding encoding, int64_t k);
 /// Bytes of a whole matrix.
