@@ -1,0 +1,63 @@
+#include "model/families/family.h"
+
+namespace colibri::model {
+
+const TensorNames kHuggingFaceNames = {
+    .embed = "model.embed_tokens",
+    .final_norm = "model.norm",
+    .head = "lm_head",
+    .attention_norm = "model.layers.{L}.input_layernorm",
+    .q = "model.layers.{L}.self_attn.q_proj",
+    .k = "model.layers.{L}.self_attn.k_proj",
+    .v = "model.layers.{L}.self_attn.v_proj",
+    .output = "model.layers.{L}.self_attn.o_proj",
+    .q_norm = "model.layers.{L}.self_attn.q_norm",
+    .k_norm = "model.layers.{L}.self_attn.k_norm",
+    .ffn_norm = "model.layers.{L}.post_attention_layernorm",
+    .gate = "model.layers.{L}.mlp.gate_proj",
+    .up = "model.layers.{L}.mlp.up_proj",
+    .down = "model.layers.{L}.mlp.down_proj",
+    .router = "model.layers.{L}.mlp.gate",
+    .expert_gate = "model.layers.{L}.mlp.experts.{E}.gate_proj",
+    .expert_up = "model.layers.{L}.mlp.experts.{E}.up_proj",
+    .expert_down = "model.layers.{L}.mlp.experts.{E}.down_proj",
+    .stacked_gate = nullptr,
+    .stacked_up = nullptr,
+    .stacked_gate_up = "model.layers.{L}.mlp.experts.gate_up_proj",
+    .stacked_down = "model.layers.{L}.mlp.experts.down_proj",
+    .shared_gate = "model.layers.{L}.mlp.shared_expert.gate_proj",
+    .shared_up = "model.layers.{L}.mlp.shared_expert.up_proj",
+    .shared_down = "model.layers.{L}.mlp.shared_expert.down_proj",
+    .shared_router = "model.layers.{L}.mlp.shared_expert_gate",
+};
+
+const TensorNames kGgufNames = {
+    .embed = "token_embd",
+    .final_norm = "output_norm",
+    .head = "output",
+    .attention_norm = "blk.{L}.attn_norm",
+    .q = "blk.{L}.attn_q",
+    .k = "blk.{L}.attn_k",
+    .v = "blk.{L}.attn_v",
+    .output = "blk.{L}.attn_output",
+    .q_norm = "blk.{L}.attn_q_norm",
+    .k_norm = "blk.{L}.attn_k_norm",
+    .ffn_norm = "blk.{L}.ffn_norm",
+    .gate = "blk.{L}.ffn_gate",
+    .up = "blk.{L}.ffn_up",
+    .down = "blk.{L}.ffn_down",
+    .router = "blk.{L}.ffn_gate_inp",
+    .expert_gate = "blk.{L}.ffn_gate.{E}",
+    .expert_up = "blk.{L}.ffn_up.{E}",
+    .expert_down = "blk.{L}.ffn_down.{E}",
+    .stacked_gate = "blk.{L}.ffn_gate_exps",
+    .stacked_up = "blk.{L}.ffn_up_exps",
+    .stacked_gate_up = "blk.{L}.ffn_gate_up_exps",
+    .stacked_down = "blk.{L}.ffn_down_exps",
+    .shared_gate = "blk.{L}.ffn_gate_shexp",
+    .shared_up = "blk.{L}.ffn_up_shexp",
+    .shared_down = "blk.{L}.ffn_down_shexp",
+    .shared_router = "blk.{L}.ffn_gate_inp_shexp",
+};
+
+}  // namespace colibri::model
