@@ -1,0 +1,13 @@
+#include "store/expert_store.h"
+
+namespace colibri::store {
+
+ExpertStore::ExpertStore(int n_layers, int n_experts)
+    : n_layers_(n_layers), n_experts_(n_experts), activations_(static_cast<size_t>(n_layers) * static_cast<size_t>(n_experts)) {}
+
+void ExpertStore::count(int moe_layer, std::span<const int32_t> ids) {
+  for (const int32_t id : ids)
+    activations_[static_cast<size_t>(moe_layer * n_experts_ + id)].fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace colibri::store
