@@ -1,0 +1,60 @@
+# The front door. CMake does the work (CMakePresets.json); `make help` lists what there is.
+MODEL ?= models/colibri-tales-14m-q8_0.gguf
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
+SOAK_MINUTES ?= 10
+
+.PHONY: all help demo test check-all bench fuzz soak format format-check lint layers install clean
+.DEFAULT_GOAL := all
+
+all: ## build build/bin/colibri, build/lib/libcolibri.so and libcolibri.a
+	@scripts/setup.sh demo
+	@scripts/build.sh release products
+
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
+
+demo: ## install what is missing, build, and tell a short story
+	@$(MAKE) --no-print-directory all >&2
+	@build/bin/colibri run $(MODEL) --chat -p "Tell me a story about a dog." -n 300 --temperature 0
+
+test: ## install what is missing, build, and run every test (what .ci/run runs)
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+check-all: ## the slow rest: clang build, clang-tidy, all tests under all sanitizers, longer fuzzing
+	@scripts/setup.sh check
+	@scripts/lint.sh
+	@scripts/fuzz.sh 300
+	@scripts/test.sh all
+
+bench: all ## speed of the demo model, or of MODEL=path
+	@scripts/bench.sh $(MODEL)
+
+fuzz: ## every parser's fuzzer for FUZZ_SECONDS each
+	@scripts/setup.sh check
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+soak: all ## runs for SOAK_MINUTES with changing settings: same tokens, no growing memory
+	@scripts/soak.sh $(MODEL) $(SOAK_MINUTES)
+
+format: ## clang-format every source file in place
+	@scripts/setup.sh test
+	@scripts/format.sh
+
+format-check: ## say which files clang-format would change
+	@scripts/setup.sh test
+	@scripts/format.sh --check
+
+lint: ## clang-tidy over src/ and apps/
+	@scripts/setup.sh check
+	@scripts/lint.sh
+
+layers: ## who includes whom (also a step of every build)
+	@tools/check_layers.py
+
+install: all ## install below PREFIX
+	cmake --install build --prefix $(PREFIX)
+
+clean: ## remove every build folder
+	rm -rf build build-*
