@@ -5,9 +5,9 @@ namespace colibri::platform {
 
 struct CpuFeatures {
   bool sse41 = false;
-  bool avx2 = false;      ///< with FMA and F16C, and the OS saving YMM state
+  bool avx2 = false;  ///< with FMA and F16C, and the OS saving YMM state
   bool avx_vnni = false;
-  bool avx512 = false;    ///< F, BW, DQ, VL, and the OS saving ZMM state
+  bool avx512 = false;  ///< F, BW, DQ, VL, and the OS saving ZMM state
   bool avx512_vnni = false;
   bool amx_int8 = false;  ///< CPUID only; permission is asked for where it is used
 };

@@ -1,4 +1,7 @@
-// Files: positioned reads, whole-file reads, checked writes. Thread-safety: read_at may be called from several threads.
+// Files: positioned reads, whole-file reads, writes that are complete or absent.
+//
+// Errors name the path, the numbers and the system's reason; they never include a file's bytes.
+// Thread-safety: File::read_at may be called from several threads; a FileWriter belongs to one.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 
@@ -23,8 +28,8 @@ class File {
 
   const std::string& path() const { return path_; }
   int64_t size_bytes() const { return size_bytes_; }
-  /// Fills `out` from `offset`; loops over short reads and EINTR. kIo names file, offset and reason; an end of file inside
-  /// the range says that the file was truncated.
+  /// Fills `out` from `offset`; loops over short reads and EINTR. kIo names file, offset and reason; an end of file
+  /// inside the range says that the file was truncated.
   Status read_at(int64_t offset, std::span<std::byte> out) const;
 
  private:
@@ -34,8 +39,38 @@ class File {
   int64_t size_bytes_ = 0;
 };
 
+/// Writes a file that appears under its name only when it is whole: bytes go to a temporary file beside it, commit()
+/// syncs and renames. Without a commit the temporary file is removed and an older file of that name stays as it was. A
+/// path that names no regular file (/dev/stdout, a pipe) is written directly; a link's target is replaced, not the
+/// link.
+class FileWriter {
+ public:
+  static Result<FileWriter> create(const std::string& path);
+  FileWriter(FileWriter&& other) noexcept;
+  FileWriter& operator=(FileWriter&& other) noexcept;
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+  ~FileWriter();
+
+  /// kDoesNotFit when the disk or quota is full, else kIo.
+  Status append(std::span<const std::byte> bytes);
+  Status append(std::string_view text);
+  Status commit();
+
+ private:
+  FileWriter(std::string path, std::string temporary, int fd)
+      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  std::string path_;
+  std::string temporary_;  // empty after commit, and when the path is written directly
+  int fd_ = -1;
+  int64_t written_bytes_ = 0;
+};
+
 /// The whole file as a string; kInvalidModel when it is larger than `max_bytes`.
 Result<std::string> read_text_file(const std::string& path, int64_t max_bytes);
+
+/// Names in a folder, sorted, without "." and "..". kInvalidModel when it cannot be listed.
+Result<std::vector<std::string>> list_directory(const std::string& path);
 
 bool is_directory(const std::string& path);
 bool exists(const std::string& path);

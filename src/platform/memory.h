@@ -21,6 +21,7 @@ class Arena {
   ~Arena();
 
   std::byte* data() const { return data_; }
+  /// At least what was asked for: whole pages.
   int64_t size_bytes() const { return size_bytes_; }
   /// Hands out the next `bytes`, 64-byte aligned. REQUIRES: they fit.
   std::byte* take(int64_t bytes);

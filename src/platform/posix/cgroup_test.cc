@@ -1,0 +1,116 @@
+#include "platform/posix/cgroup.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace colibri::platform {
+namespace {
+
+using Folders = std::vector<std::string>;
+
+constexpr const char* kV2Mounts =
+    "24 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+    "35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+constexpr const char* kV1Mounts =
+    "35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n"
+    "36 31 0:33 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct\n"
+    "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+
+TEST(CgroupFolders, V2WalksUpToTheMount) {
+  EXPECT_EQ(cgroup_folders(kV2Mounts, "0::/user.slice/job\n", "memory"),
+            (Folders{"/sys/fs/cgroup/user.slice/job", "/sys/fs/cgroup/user.slice", "/sys/fs/cgroup"}));
+  EXPECT_EQ(cgroup_folders(kV2Mounts, "0::/\n", "cpu"), Folders{"/sys/fs/cgroup"});
+}
+
+TEST(CgroupFolders, V1FindsTheControllerAmongItsNeighbours) {
+  const char* own = "4:memory:/a\n1:cpu,cpuacct:/b\n0::/\n";
+  EXPECT_EQ(cgroup_folders(kV1Mounts, own, "memory"),
+            (Folders{"/sys/fs/cgroup/memory/a", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/unified"}));
+  EXPECT_EQ(cgroup_folders(kV1Mounts, own, "cpu").front(), "/sys/fs/cgroup/cpu,cpuacct/b");
+  EXPECT_EQ(cgroup_folders(kV1Mounts, own, "cpuacc"), Folders{"/sys/fs/cgroup/unified"});
+}
+
+TEST(CgroupFolders, AContainersMountShowsOnlyItsPartOfTheTree) {
+  const char* mounts = "35 31 0:32 /docker/12 /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
+  EXPECT_EQ(cgroup_folders(mounts, "4:memory:/docker/12/sub\n", "memory"),
+            (Folders{"/sys/fs/cgroup/memory/sub", "/sys/fs/cgroup/memory"}));
+  EXPECT_EQ(cgroup_folders(mounts, "4:memory:/docker/123\n", "memory"), Folders{"/sys/fs/cgroup/memory"});
+}
+
+TEST(CgroupFolders, OddTextsGiveNothing) {
+  EXPECT_EQ(cgroup_folders("", "", "memory"), Folders{});
+  EXPECT_EQ(cgroup_folders("1 2 - \n\n- cgroup2 x y", "0::\n::\n0", "memory"), Folders{});
+  EXPECT_EQ(cgroup_folders(kV2Mounts, "0::/../../outside\n", "memory"), Folders{"/sys/fs/cgroup"});
+}
+
+class CgroupFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "colibri-cgroup-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+    child_ = root_ + "/child";
+    std::filesystem::create_directory(child_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  static void write(const std::string& folder, const char* name, const char* text) {
+    std::ofstream(folder + "/" + name) << text;
+  }
+  Folders folders() const { return {child_, root_}; }
+
+  std::string root_, child_;
+};
+
+TEST_F(CgroupFiles, V2MemoryIsTheTightestOfTheChain) {
+  write(child_, "memory.max", "max\n");
+  write(child_, "memory.current", "100\n");
+  EXPECT_EQ(cgroup_memory_left(folders()), std::nullopt);
+  write(root_, "memory.max", "1000\n");
+  write(root_, "memory.current", "600\n");
+  write(root_, "memory.stat", "anon 300\ninactive_file 200\nactive_file 50\n");
+  EXPECT_EQ(cgroup_memory_left(folders()), 650);  // page cache counts as free
+  write(child_, "memory.high", "150\n");
+  EXPECT_EQ(cgroup_memory_left(folders()), 50);
+  write(child_, "memory.current", "999\n");
+  EXPECT_EQ(cgroup_memory_left(folders()), 0);
+}
+
+TEST_F(CgroupFiles, V1MemoryAndItsHugeNumberForNoLimit) {
+  write(child_, "memory.limit_in_bytes", "9223372036854771712\n");
+  write(child_, "memory.usage_in_bytes", "5\n");
+  EXPECT_EQ(cgroup_memory_left(folders()), std::nullopt);
+  write(root_, "memory.limit_in_bytes", "1000\n");
+  write(root_, "memory.usage_in_bytes", "500\n");
+  write(root_, "memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n");
+  EXPECT_EQ(cgroup_memory_left(folders()), 600);
+}
+
+TEST_F(CgroupFiles, CpuQuotaRoundsUp) {
+  EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
+  write(child_, "cpu.max", "max 100000\n");
+  EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
+  write(root_, "cpu.max", "250000 100000\n");
+  EXPECT_EQ(cgroup_cpus(folders()), 3);
+  write(child_, "cpu.max", "1000 100000\n");
+  EXPECT_EQ(cgroup_cpus(folders()), 1);
+}
+
+TEST_F(CgroupFiles, CpuQuotaOfV1) {
+  write(child_, "cpu.cfs_quota_us", "-1\n");
+  write(child_, "cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
+  write(child_, "cpu.cfs_quota_us", "200000\n");
+  EXPECT_EQ(cgroup_cpus(folders()), 2);
+}
+
+TEST(FindNumber, TakesWholeKeysOnly) {
+  EXPECT_EQ(find_number("VmHWMx: 1\nVmHWM:\t123456789 kB\n", "VmHWM:"), 123456789);
+  EXPECT_EQ(find_number("a 1\n", "b"), std::nullopt);
+  EXPECT_EQ(find_number("a x\n", "a"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace colibri::platform

@@ -1,0 +1,104 @@
+#include "platform/memory.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+#include "platform/posix/cgroup.h"
+
+namespace colibri::platform {
+namespace {
+
+constexpr int64_t kHugePage = int64_t{2} << 20;
+
+std::byte* map(int64_t bytes) {
+  void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<std::byte*>(data);
+}
+
+void unmap(std::byte* data, int64_t bytes) {
+  if (bytes > 0) ::munmap(data, static_cast<size_t>(bytes));
+}
+
+// Maps `bytes` (whole huge pages) at a huge page border, so that all of them can be huge.
+std::byte* map_huge(int64_t bytes) {
+  std::byte* data = map(bytes + kHugePage);
+  if (data == nullptr) return nullptr;
+  const int64_t over = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) % kHugePage);
+  const int64_t head = over == 0 ? 0 : kHugePage - over;
+  unmap(data, head);
+  unmap(data + head + bytes, kHugePage - head);
+  ::madvise(data + head, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // a wish: without it only speed is lost
+  return data + head;
+}
+
+Error no_memory(int64_t bytes, int error) {
+  std::string message = "cannot allocate " + std::to_string(bytes) +
+                        " bytes: " + std::generic_category().message(error) + "; " +
+                        std::to_string(available_memory_bytes()) + " bytes are available";
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    message += ", the limit on address space is " + std::to_string(limit.rlim_cur) + " (ulimit -v)";
+  return {ErrorCode::kDoesNotFit, std::move(message)};
+}
+
+}  // namespace
+
+Result<Arena> Arena::allocate(int64_t bytes) {
+  COLIBRI_CHECK(bytes >= 0);
+  Arena arena;
+  if (bytes == 0) return arena;
+  if (bytes > std::numeric_limits<int64_t>::max() - 2 * kHugePage) return no_memory(bytes, ENOMEM);
+  const bool huge = bytes >= 2 * kHugePage;
+  const int64_t page = huge ? kHugePage : 4096;
+  const int64_t mapped = (bytes + page - 1) / page * page;
+  arena.data_ = huge ? map_huge(mapped) : map(mapped);
+  if (arena.data_ == nullptr) return no_memory(bytes, errno);
+  arena.size_bytes_ = mapped;
+  return arena;
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      used_bytes_(std::exchange(other.used_bytes_, 0)) {}
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  std::swap(used_bytes_, other.used_bytes_);
+  return *this;
+}
+
+Arena::~Arena() { unmap(data_, size_bytes_); }
+
+std::byte* Arena::take(int64_t bytes) {
+  COLIBRI_CHECK(bytes >= 0 && bytes <= size_bytes_ - used_bytes_);
+  std::byte* start = data_ + used_bytes_;
+  used_bytes_ = std::min(size_bytes_, used_bytes_ + aligned_bytes(bytes));
+  return start;
+}
+
+int64_t peak_rss_bytes() {
+  // VmHWM rather than getrusage, whose maximum survives exec and may be that of the program before.
+  if (const auto kib = find_number(read_system_file("/proc/self/status"), "VmHWM:")) return *kib * 1024;
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+int64_t available_memory_bytes() {
+  const auto kib = find_number(read_system_file("/proc/meminfo"), "MemAvailable:");
+  const int64_t machine = kib ? *kib * 1024 : std::numeric_limits<int64_t>::max();
+  const int64_t group = cgroup_memory_left(own_cgroup_folders("memory")).value_or(machine);
+  return std::min(machine, group);
+}
+
+}  // namespace colibri::platform

@@ -1,0 +1,70 @@
+#include "platform/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+namespace colibri::platform {
+namespace {
+
+TEST(Arena, HandsOutAlignedPiecesThatDoNotOverlap) {
+  auto arena = Arena::allocate(aligned_bytes(100) + aligned_bytes(1) + 64);
+  ASSERT_TRUE(arena.ok());
+  std::byte* a = arena->take(100);
+  std::byte* b = arena->take(1);
+  std::byte* c = arena->take(64);
+  EXPECT_EQ(b - a, 128);
+  EXPECT_EQ(c - b, 64);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 4096, 0u);
+  EXPECT_EQ(arena->used_bytes(), 256);
+  EXPECT_EQ(*a, std::byte{0});
+  std::memset(a, 1, 256);
+}
+
+TEST(Arena, LargeOnesLieOnHugePageBordersAndAreUsableToTheLastByte) {
+  const int64_t bytes = (int64_t{9} << 20) + 5;
+  auto arena = Arena::allocate(bytes);
+  ASSERT_TRUE(arena.ok());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(arena->data()) % (2 << 20), 0u);
+  ASSERT_GE(arena->size_bytes(), bytes);
+  arena->data()[0] = arena->data()[arena->size_bytes() - 1] = std::byte{1};
+  Arena moved = std::move(*arena);
+  EXPECT_EQ(moved.data()[0], std::byte{1});
+  EXPECT_EQ(arena->data(), nullptr);
+}
+
+TEST(Arena, TheImpossibleIsAnErrorWithNumbers) {
+  for (int64_t bytes : {int64_t{1} << 60, std::numeric_limits<int64_t>::max()}) {
+    const auto arena = Arena::allocate(bytes);
+    ASSERT_FALSE(arena.ok());
+    EXPECT_EQ(arena.error().code, ErrorCode::kDoesNotFit);
+    EXPECT_NE(arena.error().message.find(std::to_string(bytes)), std::string::npos) << arena.error().message;
+  }
+  EXPECT_TRUE(Arena::allocate(0).ok());
+}
+
+TEST(ArenaDeathTest, TakingTooMuchIsAProgrammingError) {
+  auto arena = Arena::allocate(4096);
+  arena->take(4000);
+  EXPECT_DEATH(arena->take(100), "internal error");
+}
+
+TEST(Memory, PeakRssSeesWhatWasTouched) {
+  const int64_t before = peak_rss_bytes();
+  EXPECT_GT(before, 0);
+  auto arena = Arena::allocate(int64_t{64} << 20);
+  std::memset(arena->take(int64_t{64} << 20), 1, size_t{64} << 20);
+  EXPECT_GE(peak_rss_bytes(), before + (int64_t{60} << 20));
+  EXPECT_LT(peak_rss_bytes(), int64_t{1} << 50);
+}
+
+TEST(Memory, SomethingIsAvailable) {
+  EXPECT_GT(available_memory_bytes(), int64_t{1} << 20);
+  EXPECT_LT(available_memory_bytes(), int64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace colibri::platform
