@@ -15,12 +15,13 @@ double llama3_frequency(const RopeSpec& spec, double frequency) {
   const double wavelength = kTwoPi / frequency;
   if (wavelength > spec.original_context / spec.low_freq_factor) return frequency / spec.factor;
   if (wavelength < spec.original_context / spec.high_freq_factor) return frequency;
-  const double smooth = (spec.original_context / wavelength - spec.low_freq_factor) /
-                        (spec.high_freq_factor - spec.low_freq_factor);
+  const double smooth =
+      (spec.original_context / wavelength - spec.low_freq_factor) / (spec.high_freq_factor - spec.low_freq_factor);
   return (1.0 - smooth) * frequency / spec.factor + smooth * frequency;
 }
 
-// The dimension whose wavelength fits `rotations` times into the original context (YaRN, arXiv 2309.00071, section 3.2).
+// The dimension whose wavelength fits `rotations` times into the original context (YaRN, arXiv 2309.00071,
+// section 3.2).
 double yarn_dimension(const RopeSpec& spec, double rotations) {
   return spec.rotary_dim * exact_log(spec.original_context / (rotations * kTwoPi)) / (2.0 * exact_log(spec.theta));
 }
@@ -41,10 +42,14 @@ double yarn_frequency(const RopeSpec& spec, double frequency, int i) {
 
 double scaled_frequency(const RopeSpec& spec, double frequency, int i) {
   switch (spec.scaling) {
-    case RopeScaling::kNone: return frequency;
-    case RopeScaling::kLinear: return frequency / spec.factor;
-    case RopeScaling::kLlama3: return llama3_frequency(spec, frequency);
-    case RopeScaling::kYarn: return yarn_frequency(spec, frequency, i);
+    case RopeScaling::kNone:
+      return frequency;
+    case RopeScaling::kLinear:
+      return frequency / spec.factor;
+    case RopeScaling::kLlama3:
+      return llama3_frequency(spec, frequency);
+    case RopeScaling::kYarn:
+      return yarn_frequency(spec, frequency, i);
   }
   return frequency;
 }

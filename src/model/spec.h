@@ -19,13 +19,13 @@ struct RopeSpec {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;
-  double original_context = 0;         ///< llama3, yarn
-  double low_freq_factor = 1.0;        ///< llama3
-  double high_freq_factor = 4.0;       ///< llama3
-  double beta_fast = 32.0;             ///< yarn
-  double beta_slow = 1.0;              ///< yarn
-  bool truncate = true;                ///< yarn: round the correction range
-  double attention_factor = 1.0;       ///< on cos and sin
+  double original_context = 0;            ///< llama3, yarn
+  double low_freq_factor = 1.0;           ///< llama3
+  double high_freq_factor = 4.0;          ///< llama3
+  double beta_fast = 32.0;                ///< yarn
+  double beta_slow = 1.0;                 ///< yarn
+  bool truncate = true;                   ///< yarn: round the correction range
+  double attention_factor = 1.0;          ///< on cos and sin
   std::vector<float> frequency_divisors;  ///< GGUF's rope_freqs.weight [rotary_dim / 2]; empty: none
 };
 

@@ -138,8 +138,8 @@ class WeightPlanner {
     return vector_named(full_name(pattern, 0) + ".weight", n, target, 0);
   }
 
-  Status projection(const char* pattern, int64_t n, int64_t k, bool bias, PackedMatrix* weight, const float** bias_target,
-                    int heads = 0) {
+  Status projection(const char* pattern, int64_t n, int64_t k, bool bias, PackedMatrix* weight,
+                    const float** bias_target, int heads = 0) {
     COLIBRI_TRY(matrix(pattern, n, k, weight, heads));
     if (!bias) return {};
     return vector_named(full_name(pattern, 0) + ".bias", n, bias_target, heads);
@@ -223,7 +223,8 @@ class WeightPlanner {
   Status refuse_leftovers() const {
     for (const TensorInfo& tensor : catalog_.tensors()) {
       if (used_.contains(&tensor) || ignorable(tensor, spec_.tied_head)) continue;
-      return Error{ErrorCode::kUnsupported, file_of(tensor) + ": tensor " + tensor.name + " " + tensor.shape.to_string() +
+      return Error{ErrorCode::kUnsupported, file_of(tensor) + ": tensor " + tensor.name + " " +
+                                                tensor.shape.to_string() +
                                                 " has no use in the forward pass of family " + spec_.family +
                                                 "; the config may belong to another model"};
     }
@@ -274,9 +275,9 @@ Status read_vector(const formats::TensorCatalog& catalog, const VectorJob& job, 
     out[i] = values[static_cast<size_t>(head_dim > 0 ? store::interleaved_row(i, head_dim) : i)];
     if (std::isfinite(out[i])) continue;
     return Error{ErrorCode::kInvalidModel, catalog.files()[static_cast<size_t>(job.tensor->file)].path() + ": tensor " +
-                                               job.tensor->name + " holds " + (std::isnan(out[i]) ? "NaN" : "infinity") +
-                                               " at index " + std::to_string(i) +
-                                               "; the file is damaged, fetch it again"};
+                                               job.tensor->name + " holds " +
+                                               (std::isnan(out[i]) ? "NaN" : "infinity") + " at index " +
+                                               std::to_string(i) + "; the file is damaged, fetch it again"};
   }
   return {};
 }

@@ -1,8 +1,8 @@
 // ModelWeights: the canonical weights that the decoder reads, and the plan by which they are brought in.
 //
-// Loading has two steps. plan() finds every tensor that the spec needs, checks type and shape, refuses what would be left
-// over, and adds up the bytes: nothing has been read and nothing allocated when it fails. load() then reads into memory of
-// exactly that size. After it, nothing knows which file format the model came from.
+// Loading has two steps. plan() finds every tensor that the spec needs, checks type and shape, refuses what would be
+// left over, and adds up the bytes: nothing has been read and nothing allocated when it fails. load() then reads into
+// memory of exactly that size. After it, nothing knows which file format the model came from.
 #pragma once
 
 #include <cstdint>
@@ -57,10 +57,10 @@ class WeightPlan {
   /// Errors name the tensor, what was expected and what is there. `catalog` and `description` must outlive the plan.
   static Result<WeightPlan> make(const ModelDescription& description, const formats::TensorCatalog& catalog);
 
-  int64_t dense_bytes() const { return dense_bytes_; }       ///< arena memory for load_dense
-  int64_t expert_bytes() const;                              ///< arena memory for a resident store
-  int64_t staging_bytes() const { return staging_bytes_; }   ///< only while loading
-  int64_t file_bytes() const { return file_bytes_; }         ///< that will be read in all
+  int64_t dense_bytes() const { return dense_bytes_; }                          ///< arena memory for load_dense
+  int64_t expert_bytes() const;                                                 ///< arena memory for a resident store
+  int64_t staging_bytes() const { return staging_bytes_; }                      ///< only while loading
+  int64_t file_bytes() const { return file_bytes_; }                            ///< that will be read in all
   const std::vector<store::ExpertSource>& experts() const { return experts_; }  ///< [moe layers, n_experts]
   const std::vector<VectorJob>& vectors() const { return vectors_; }
   const std::vector<MatrixJob>& matrices() const { return matrices_; }

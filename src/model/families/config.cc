@@ -168,7 +168,8 @@ void read_layer_types(ConfigReader& reader) {
   if (types == nullptr || !types->is_array()) return;
   for (const Json& type : types->as_array())
     if (type != Json("full_attention"))
-      reader.fail_unsupported("layer_types", "holds " + type.dump() + "; this family is computed with full_attention only");
+      reader.fail_unsupported("layer_types",
+                              "holds " + type.dump() + "; this family is computed with full_attention only");
 }
 
 }  // namespace
@@ -220,8 +221,8 @@ void read_yarn(ConfigReader& rope_reader, double max_positions, RopeSpec& rope) 
   rope.beta_slow = rope_reader.positive_or("beta_slow", 1);
   rope.truncate = rope_reader.flag_or("truncate", true);
   rope.original_context = rope_reader.positive_or("original_max_position_embeddings", max_positions);
-  rope.attention_factor = rope_reader.positive_or(
-      "attention_factor", rope.factor <= 1 ? 1.0 : 0.1 * exact_log(rope.factor) + 1.0);
+  rope.attention_factor =
+      rope_reader.positive_or("attention_factor", rope.factor <= 1 ? 1.0 : 0.1 * exact_log(rope.factor) + 1.0);
   rope_reader.require_neutral("mscale", nullptr);
   rope_reader.require_neutral("mscale_all_dim", nullptr);
 }

@@ -1,8 +1,8 @@
 // ConfigReader: typed, checked access to a model's config, for the family readers.
 //
 // The config is that of Hugging Face; for GGUF files families/gguf_config.cc writes one of the same shape. The first
-// problem is kept and every later read returns a harmless value, so a reader is a plain list of assignments that ends with
-// `return reader.finish(spec)`.
+// problem is kept and every later read returns a harmless value, so a reader is a plain list of assignments that ends
+// with `return reader.finish(spec)`.
 #pragma once
 
 #include <cstdint>

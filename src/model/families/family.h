@@ -25,27 +25,27 @@ struct TensorNames {
   const char *q, *k, *v, *output;
   const char *q_norm, *k_norm;
   const char* ffn_norm;
-  const char *gate, *up, *down;                       ///< dense MLP
+  const char *gate, *up, *down;  ///< dense MLP
   const char* router;
   const char *expert_gate, *expert_up, *expert_down;  ///< one tensor per expert
   const char *stacked_gate, *stacked_up;              ///< [E, width, hidden]
   const char* stacked_gate_up;                        ///< [E, 2 width, hidden], gate rows first
   const char* stacked_down;                           ///< [E, hidden, width]
   const char *shared_gate, *shared_up, *shared_down;
-  const char* shared_router;                          ///< [1, hidden]
+  const char* shared_router;  ///< [1, hidden]
 };
 
 extern const TensorNames kHuggingFaceNames;  ///< the common layout; families override fields
 extern const TensorNames kMixtralNames;
-extern const TensorNames kGgufNames;         ///< the same for every family
+extern const TensorNames kGgufNames;  ///< the same for every family
 
 struct Family {
   std::string_view name;          ///< model_type
   std::string_view architecture;  ///< architectures[0]
   std::string_view gguf_architecture;
   Result<ModelSpec> (*read_config)(ConfigReader& reader);
-  const TensorNames* names;       ///< in safetensors
-  bool gguf_interleaves_qk;       ///< GGUF rows of q and k are permuted for interleaved RoPE
+  const TensorNames* names;  ///< in safetensors
+  bool gguf_interleaves_qk;  ///< GGUF rows of q and k are permuted for interleaved RoPE
 };
 
 std::span<const Family* const> families();
@@ -57,14 +57,14 @@ struct ModelDescription {
   const Family* family = nullptr;
   ModelSpec spec;
   const TensorNames* names = nullptr;
-  bool interleaved_qk = false;    ///< rows of q and k are to be put back into halves
+  bool interleaved_qk = false;  ///< rows of q and k are to be put back into halves
   bool has_tokenizer_in_metadata = false;
-  std::vector<int32_t> eos_ids;   ///< union of config and generation_config
-  Json generation_config;         ///< object; empty when there is none
+  std::vector<int32_t> eos_ids;  ///< union of config and generation_config
+  Json generation_config;        ///< object; empty when there is none
 };
 
-/// Reads config.json (or the GGUF metadata) and picks the family. kUnsupported names the family, the nearest supported one
-/// and what is missing; a model_type that contradicts `architectures` is kInvalidModel with both.
+/// Reads config.json (or the GGUF metadata) and picks the family. kUnsupported names the family, the nearest supported
+/// one and what is missing; a model_type that contradicts `architectures` is kInvalidModel with both.
 Result<ModelDescription> describe_model(const std::string& path, const formats::TensorCatalog& catalog);
 
 /// The same from a config that is already parsed; what the fuzzer calls. `source` is for messages.

@@ -1,7 +1,7 @@
 // GGUF metadata -> a Hugging Face config, so that each family has one reader.
 //
-// Only what llama.cpp's files say is translated; what they leave out (whether a layer has experts, whether the head is tied,
-// biases) is read off the tensors that are there.
+// Only what llama.cpp's files say is translated; what they leave out (whether a layer has experts, whether the head is
+// tied, biases) is read off the tensors that are there.
 #include <array>
 
 #include "model/families/family.h"
@@ -80,8 +80,8 @@ class Translator {
     if (find("expert_weights_norm") == nullptr) config_.set("norm_topk_prob", arch_ == "qwen3moe" || arch_ == "llama");
     if (const Json* width = find("expert_feed_forward_length"); width != nullptr && arch_ == "olmoe")
       config_.set("intermediate_size", *width);
-    if (const Json* scale = find("expert_weights_scale"); scale != nullptr && scale->is_number() &&
-        scale->as_double() != 0.0 && scale->as_double() != 1.0)
+    if (const Json* scale = find("expert_weights_scale");
+        scale != nullptr && scale->is_number() && scale->as_double() != 0.0 && scale->as_double() != 1.0)
       config_.set("routed_scaling_factor", *scale);
     if (const Json* gating = find("expert_gating_func"); gating != nullptr && *gating != Json(int64_t{1}))
       config_.set("expert_gating_func", *gating);
@@ -107,10 +107,12 @@ class Translator {
 
   Status translate_rope() {
     Json rope{Json::Object{}};
-    if (const Json* type = find("rope.scaling.type"); type != nullptr && type->is_string() && type->as_string() != "none") {
+    if (const Json* type = find("rope.scaling.type");
+        type != nullptr && type->is_string() && type->as_string() != "none") {
       rope.set("rope_type", *type);
       if (const Json* v = find("rope.scaling.factor")) rope.set("factor", *v);
-      if (const Json* v = find("rope.scaling.original_context_length")) rope.set("original_max_position_embeddings", *v);
+      if (const Json* v = find("rope.scaling.original_context_length"))
+        rope.set("original_max_position_embeddings", *v);
       if (const Json* v = find("rope.scaling.yarn_beta_fast")) rope.set("beta_fast", *v);
       if (const Json* v = find("rope.scaling.yarn_beta_slow")) rope.set("beta_slow", *v);
       config_.set("rope_scaling", std::move(rope));
@@ -128,13 +130,14 @@ class Translator {
     const formats::TensorInfo* tensor = catalog_.find("rope_freqs.weight");
     if (tensor == nullptr) return {};
     if (tensor->dtype != DType::kF32 || tensor->shape.size() != 1 || tensor->shape[0] > 65536)
-      return Error{ErrorCode::kInvalidModel, source_ + ": rope_freqs.weight is " + tensor->shape.to_string() +
-                                                 ", expected a short F32 vector"};
+      return Error{ErrorCode::kInvalidModel,
+                   source_ + ": rope_freqs.weight is " + tensor->shape.to_string() + ", expected a short F32 vector"};
     std::vector<float> values(static_cast<size_t>(tensor->shape[0]));
     COLIBRI_TRY(catalog_.read(*tensor, 0, std::as_writable_bytes(std::span(values))));
     Json::Array divisors;
     for (const float v : values) {
-      if (!(v > 0)) return Error{ErrorCode::kInvalidModel, source_ + ": rope_freqs.weight holds a value that is not positive"};
+      if (!(v > 0))
+        return Error{ErrorCode::kInvalidModel, source_ + ": rope_freqs.weight holds a value that is not positive"};
       divisors.emplace_back(static_cast<double>(v));
     }
     config_.set("rope_frequency_divisors", std::move(divisors));

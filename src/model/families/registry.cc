@@ -44,15 +44,16 @@ Result<const Family*> find_family(const Json& config, const std::string& source)
   const std::string name = type->as_string().substr(0, 100);
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family* f) { return f->name == name; });
   if (found == kFamilies.end())
-    return Error{ErrorCode::kUnsupported, source + ": the family \"" + name + "\" has no forward pass in this version; nearest is \"" +
+    return Error{ErrorCode::kUnsupported, source + ": the family \"" + name +
+                                              "\" has no forward pass in this version; nearest is \"" +
                                               std::string(nearest(name)->name) + "\"; supported: " + supported_names()};
   const Json* architectures = config.find_value("architectures");
   if (architectures != nullptr && architectures->is_array() && !architectures->as_array().empty()) {
     const Json& first = architectures->as_array().front();
     if (first != Json((*found)->architecture))
-      return Error{ErrorCode::kInvalidModel, source + ": \"model_type\" is \"" + name + "\" (" +
-                                                 std::string((*found)->architecture) + "), but \"architectures\" names " +
-                                                 first.dump().substr(0, 100) + "; one of them is wrong"};
+      return Error{ErrorCode::kInvalidModel,
+                   source + ": \"model_type\" is \"" + name + "\" (" + std::string((*found)->architecture) +
+                       "), but \"architectures\" names " + first.dump().substr(0, 100) + "; one of them is wrong"};
   }
   return *found;
 }
@@ -83,10 +84,8 @@ Result<Json> read_json_file(const std::string& path) {
 
 // llama.cpp keeps the sampling defaults of generation_config.json under general.sampling.
 Json generation_config_from_gguf(const Json& metadata) {
-  constexpr std::array<std::pair<const char*, const char*>, 4> kNames = {{{"temp", "temperature"},
-                                                                         {"top_k", "top_k"},
-                                                                         {"top_p", "top_p"},
-                                                                         {"min_p", "min_p"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 4> kNames = {
+      {{"temp", "temperature"}, {"top_k", "top_k"}, {"top_p", "top_p"}, {"min_p", "min_p"}}};
   Json config{Json::Object{}};
   for (const auto& [gguf, name] : kNames)
     if (const Json* value = metadata.find_value("general.sampling." + std::string(gguf))) config.set(name, *value);

@@ -1,0 +1,39 @@
+// Batch: the rows of one engine step. Rows of one sequence stand together, at consecutive positions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/token_ids.h"
+#include "tensor/tensor.h"
+
+namespace colibri::model {
+
+/// Rows [first_row, first_row + n_rows) of a batch: one sequence, from `first_position` on.
+struct BatchSegment {
+  int slot = 0;  ///< of the KV cache
+  int64_t first_row = 0;
+  int64_t n_rows = 0;
+  int64_t first_position = 0;
+};
+
+struct Batch {
+  std::span<const TokenId> tokens;     ///< [rows]
+  std::span<const int32_t> positions;  ///< [rows]
+  std::span<const BatchSegment> segments;
+
+  int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
+};
+
+/// Scores of the next token, [rows, vocab].
+using Logits = Rows;
+
+/// Sees every routing decision. Called in layer order, on the engine's thread.
+class RoutingObserver {
+ public:
+  virtual ~RoutingObserver() = default;
+  /// ids, weights [batch rows, top_k], by descending weight; `layer` counts all decoder layers.
+  virtual void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k) = 0;
+};
+
+}  // namespace colibri::model
