@@ -1,10 +1,10 @@
 // JSON as a value: what configs, tokenizer files, chat messages and reports are read into and written from.
 //
 // Parsing is strict and bounded: RFC 8259, valid UTF-8, nesting at most `max_depth`, no duplicate keys (an error that
-// names the key). Beyond the RFC it accepts the bare words Infinity, -Infinity and NaN, which published configs hold, and
-// reads transformers' {"__float__": "Infinity"} as the number. Objects keep the order of their keys.
-// Integers stay integers: 1 is int64, 1.0 is double; an integer beyond int64 becomes a double.
-// Thread-safety: a value may be read from several threads.
+// names the key). Beyond the RFC it accepts the bare words Infinity, -Infinity and NaN, which published configs hold,
+// and reads transformers' {"__float__": "Infinity"} as the number. Objects keep the order of their keys. Integers stay
+// integers: 1 is int64, 1.0 is double; an integer beyond int64 becomes a double, one beyond double (1e999 too) is an
+// error. Thread-safety: a value may be read from several threads.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,11 @@ class Json {
   /// Appends. REQUIRES: array or null (null becomes an array).
   Json& push_back(Json value);
 
-  /// The text of this value. `indent` < 0: on one line, ", " and ": " as separators; else that many blanks per level.
+  /// The text of this value, as Python's json.dumps(ensure_ascii=False) lays it out. `indent` < 0: on one line, ", "
+  /// and
+  /// ": " as separators; else that many blanks per level. Doubles have the fewest digits that read back as the same
+  /// value. The text is always valid JSON and UTF-8: infinities and NaN become {"__float__": "Infinity"}, which
+  /// parse_json reads back; bytes of a string that are no UTF-8 become U+FFFD.
   std::string dump(int indent = -1) const;
 
   bool operator==(const Json& other) const = default;
@@ -79,7 +83,8 @@ struct JsonLimits {
   int max_depth = 64;
 };
 
-/// Parses one JSON text; blank space may surround it. Errors (kInvalidModel) say line, column and why; the caller adds the file.
+/// Parses one JSON text; blank space may surround it. Errors (kInvalidModel) say line, column (in characters) and why;
+/// a duplicate key is reported at the end of its object. The caller adds the file.
 Result<Json> parse_json(std::string_view text, JsonLimits limits = {});
 
 }  // namespace colibri
