@@ -35,7 +35,7 @@ fuzz: ## every parser's fuzzer for FUZZ_SECONDS each
 	@scripts/setup.sh check
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-soak: all ## runs for SOAK_MINUTES with changing settings: same tokens, no growing memory
+soak: all ## for SOAK_MINUTES, runs with changing settings that must all give the same text
 	@scripts/soak.sh $(MODEL) $(SOAK_MINUTES)
 
 format: ## clang-format every source file in place
