@@ -1,0 +1,193 @@
+// Opening, submitting, closing. The thread that computes is in step.cc.
+#include "engine/engine.h"
+
+#include <algorithm>
+
+#include "platform/memory.h"
+
+namespace colibri::engine {
+namespace {
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Status check_vocabulary(const TextModel& text, const model::ModelSpec& spec) {
+  const int32_t n = text.tokenizer()->vocab_size();
+  if (n <= spec.vocab_size) return {};
+  return Error{ErrorCode::kInvalidModel, text.source() + ": the tokenizer has " + std::to_string(n) +
+                                             " ids, the model's vocabulary " + std::to_string(spec.vocab_size) +
+                                             "; it belongs to another model"};
+}
+
+double number_or(const Json& config, const char* key, double fallback) {
+  const Json* value = config.find_value(key);
+  return value != nullptr && value->is_number() ? value->as_double() : fallback;
+}
+
+std::string model_folder(const std::string& path) {
+  return platform::is_directory(path) ? path : platform::parent(path);
+}
+
+// The tokenizer that belongs to a model; nullopt when it came without one.
+Result<std::optional<TextModel>> open_text(const std::string& path, const formats::TensorCatalog& catalog,
+                                           const model::ModelDescription& description) {
+  if (!description.has_tokenizer_in_metadata) return TextModel::from_folder(model_folder(path));
+  COLIBRI_ASSIGN(TextModel text, TextModel::from_gguf(catalog));
+  return std::optional<TextModel>(std::move(text));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const OpenOptions& options) {
+  std::unique_ptr<Engine> engine(new Engine());
+  COLIBRI_TRY(engine->load(path, options));
+  engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
+  return engine;
+}
+
+Status Engine::load(const std::string& path, const OpenOptions& options) {
+  const Clock::time_point start = Clock::now();
+  COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(path));
+  COLIBRI_ASSIGN(description_, model::describe_model(path, catalog));
+  COLIBRI_ASSIGN(text_, open_text(path, catalog, description_));
+  if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
+  COLIBRI_ASSIGN(model::WeightPlan weights, model::WeightPlan::make(description_, catalog));
+  COLIBRI_ASSIGN(plan_, make_plan(spec(), weights, options.settings, options.wanted_context));
+  COLIBRI_ASSIGN(backend_, compute::create_cpu_backend(plan_.backend));
+  COLIBRI_TRY(load_weights(catalog, weights, options));
+
+  COLIBRI_ASSIGN(cache_, kv::KvCache::create(plan_.kv));
+  COLIBRI_ASSIGN(decoder_, model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, backend_.get()},
+                                                  plan_.decoder_limits));
+  const Settings& settings = options.settings;
+  scheduler_.emplace(
+      SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
+  routing_.emplace(spec());
+  logit_rows_.reserve(static_cast<size_t>(plan_.decoder_limits.max_rows));
+  logit_sequences_.reserve(static_cast<size_t>(settings.parallel));
+  if (text_ && text_->tokenizer()->eos_id() >= 0 && !is_end_of_text(text_->tokenizer()->eos_id()))
+    description_.eos_ids.push_back(text_->tokenizer()->eos_id());
+  sampled_vocab_ = text_ ? text_->tokenizer()->vocab_size() : spec().vocab_size;
+  facts_ = {path,
+            seconds_since(start),
+            plan_.budget_bytes,
+            plan_.planned_bytes(),
+            backend_->isa(),
+            backend_->threads(),
+            spec().n_moe_layers(),
+            spec().moe.router.n_experts};
+  return {};
+}
+
+Status Engine::load_weights(const formats::TensorCatalog& catalog, model::WeightPlan& weights,
+                            const OpenOptions& options) {
+  COLIBRI_ASSIGN(weight_arena_, platform::Arena::allocate(weights.dense_bytes() + weights.expert_bytes()));
+  COLIBRI_ASSIGN(const platform::Arena staging_arena, platform::Arena::allocate(weights.staging_bytes()));
+  const std::span<std::byte> staging(staging_arena.data(), static_cast<size_t>(weights.staging_bytes()));
+  uint64_t done = 0;
+  const auto total = static_cast<uint64_t>(weights.file_bytes());
+  const store::LoadProgress progress = [&](int64_t bytes) {
+    done += static_cast<uint64_t>(bytes);
+    return !options.progress || options.progress(done, total);
+  };
+  if (options.progress && !options.progress(0, total)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
+  COLIBRI_ASSIGN(weights_, weights.load_dense(weight_arena_, staging, progress));
+  if (weights.experts().empty()) return {};
+  COLIBRI_ASSIGN(experts_, store::open_resident_store(catalog, weights.experts(), spec().n_moe_layers(),
+                                                      spec().moe.router.n_experts, weight_arena_, staging, progress));
+  return {};
+}
+
+Engine::~Engine() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Engine::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    poked_ = true;
+  }
+  wake_.notify_one();
+}
+
+sampling::SamplingParams Engine::default_sampling() const {
+  const Json& config = description_.generation_config;
+  sampling::SamplingParams params;
+  const Json* do_sample = config.find_value("do_sample");
+  const bool greedy = do_sample != nullptr && do_sample->is_bool() && !do_sample->as_bool() &&
+                      config.find_value("temperature") == nullptr;
+  params.temperature = greedy ? 0.0 : number_or(config, "temperature", 1.0);
+  params.top_k = static_cast<int32_t>(number_or(config, "top_k", 0));
+  params.top_p = number_or(config, "top_p", 1.0);
+  params.min_p = number_or(config, "min_p", 0.0);
+  params.repetition_penalty = number_or(config, "repetition_penalty", 1.0);
+  return params;
+}
+
+Status Engine::check_prompt(const TokenIds& ids, int64_t room) const {
+  if (ids.empty()) return Error{ErrorCode::kUsage, "the prompt is empty; give at least one token"};
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= spec().vocab_size)
+      return Error{ErrorCode::kUsage, "token " + std::to_string(i) + " of the prompt is " + std::to_string(ids[i]) +
+                                          ", the vocabulary has ids 0 to " + std::to_string(spec().vocab_size - 1)};
+  const auto n = static_cast<int64_t>(ids.size());
+  if (n + room <= context()) return {};
+  const std::string asked = room == 0 ? " tokens" : " tokens and one more is to be generated";
+  const std::string advice = context() < spec().context
+                                 ? "raise --context (the model allows " + std::to_string(spec().context) + ")"
+                                 : "shorten it (the model was trained for no more)";
+  return Error{ErrorCode::kContextOverflow, "the prompt has " + std::to_string(n) + asked + ", the context holds " +
+                                                std::to_string(context()) + "; " + advice};
+}
+
+Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
+  COLIBRI_TRY(sampling::validate(request.sampling));
+  COLIBRI_TRY(check_prompt(request.prompt, request.max_tokens == 0 ? 0 : 1));
+  auto sequence = std::make_shared<Sequence>(std::move(request));
+  const Request& r = sequence->request;
+  const int64_t room = context() - sequence->n_prompt();
+  const int64_t n = r.max_tokens < 0 ? room : std::min(r.max_tokens, room);
+  sequence->limit = sequence->n_prompt() + n;
+  sequence->tokens.reserve(static_cast<size_t>(sequence->limit));
+  sequence->stats.inter_token_seconds.reserve(static_cast<size_t>(n));
+  sequence->sampler.emplace(r.sampling, sampled_vocab_);
+  sequence->sampler->observe_prompt(r.prompt);
+  if (text_) {
+    sequence->detokenizer.emplace(*text_->tokenizer(), !r.keep_special);
+    sequence->stop_matcher.emplace(r.stop);
+  }
+  return enqueue(std::move(sequence));
+}
+
+Status Engine::evaluate(const TokenIds& ids, EvaluationSink& sink) {
+  COLIBRI_TRY(check_prompt(ids, 0));
+  Request request;
+  request.prompt = ids;
+  auto sequence = std::make_shared<Sequence>(std::move(request));
+  sequence->sink = &sink;
+  sequence = enqueue(std::move(sequence));
+  TokenEvent event;
+  while (sequence->stream.pop(-1, event) && event.kind != EventKind::kEnd) {
+  }
+  if (std::string_view(event.finish_reason) == "stop") return {};
+  return Error{event.code, event.error.empty() ? "the evaluation was stopped" : event.error};
+}
+
+std::shared_ptr<Sequence> Engine::enqueue(std::shared_ptr<Sequence> sequence) {
+  sequence->stats.activations.resize(static_cast<size_t>(facts_.n_moe_layers) * static_cast<size_t>(facts_.n_experts));
+  sequence->stream.on_pop([this] { wake(); });
+  sequence->stats.submitted = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    incoming_.push_back(sequence);
+  }
+  wake_.notify_one();
+  return sequence;
+}
+
+}  // namespace colibri::engine

@@ -1,0 +1,102 @@
+// Engine: a loaded model and the one thread that runs it. Requests go in, token events come out.
+//
+// One engine thread owns sequences, scheduler, cache and decoder; there are no locks in the model. submit(), evaluate()
+// and the accessors may be called from any thread. Sequences that the caller holds must be dropped before the engine.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/plan.h"
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+#include "engine/settings.h"
+#include "engine/step_routing.h"
+#include "engine/text_model.h"
+#include "model/decoder.h"
+
+namespace colibri::engine {
+
+struct OpenOptions {
+  Settings settings;
+  int64_t wanted_context = 0;  ///< with context = auto: plan this many tokens; 0: see make_plan
+  std::function<bool(uint64_t done, uint64_t total)> progress;  ///< false stops the load
+  std::function<void(int level, const std::string& line)> log;  ///< 0 error .. 3 debug
+};
+
+class Engine {
+ public:
+  static Result<std::unique_ptr<Engine>> open(const std::string& path, const OpenOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const model::ModelSpec& spec() const { return description_.spec; }
+  const model::ModelDescription& description() const { return description_; }
+  const TextModel* text() const { return text_ ? &*text_ : nullptr; }
+  const EngineFacts& facts() const { return facts_; }
+  int64_t context() const { return plan_.decoder_limits.context; }
+
+  /// Sampling defaults: generation_config.json, else temperature 1 without filters.
+  sampling::SamplingParams default_sampling() const;
+
+  /// kUsage: empty prompt, ids out of range, parameters out of range. kContextOverflow: no room for one more token.
+  Result<std::shared_ptr<Sequence>> submit(Request request);
+  /// Runs the tokens through the model and reports to `sink`; blocks. kCancelled when the sink stops it.
+  Status evaluate(const TokenIds& ids, EvaluationSink& sink);
+  /// After a sequence's `cancelled` was set outside a signal handler: makes the engine look at once.
+  void wake();
+
+ private:
+  Engine() = default;
+  Status load(const std::string& path, const OpenOptions& options);
+  Status load_weights(const formats::TensorCatalog& catalog, model::WeightPlan& weights, const OpenOptions& options);
+  Status check_prompt(const TokenIds& ids, int64_t room) const;
+  std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
+
+  void run();
+  bool wait_for_work();
+  void drop_cancelled();
+  void fail_step(const Error& error);
+  void reap();
+  Status step();
+  void report_evaluations(Rows hidden);
+  bool report_logits(const ScheduledSegment& segment, Rows hidden);
+  void finish_prefill_slices(Clock::time_point start);
+  Status sample_and_emit(Rows hidden);
+  void emit(Sequence& sequence, TokenId token);
+  void finish(Sequence& sequence, const char* reason, const Error* error = nullptr);
+  bool is_end_of_text(TokenId id) const;
+
+  model::ModelDescription description_;
+  std::optional<TextModel> text_;
+  EngineFacts facts_;
+  MemoryPlan plan_;
+  platform::Arena weight_arena_;
+  std::unique_ptr<model::ModelWeights> weights_;
+  std::unique_ptr<store::ExpertStore> experts_;
+  std::unique_ptr<compute::Backend> backend_;
+  std::optional<kv::KvCache> cache_;
+  std::optional<model::Decoder> decoder_;
+  std::optional<Scheduler> scheduler_;
+  std::optional<StepRouting> routing_;
+  std::vector<int64_t> logit_rows_;         // scratch: rows of the last forward() whose logits are wanted
+  std::vector<Sequence*> logit_sequences_;  // scratch: whose they are
+  int32_t sampled_vocab_ = 0;               // ids beyond it are padding
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Sequence>> incoming_;  // guarded by mutex_
+  bool stop_ = false;                               // guarded by mutex_
+  bool poked_ = false;                              // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace colibri::engine

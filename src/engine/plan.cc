@@ -1,0 +1,106 @@
+#include "engine/plan.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "platform/cpu.h"
+#include "platform/memory.h"
+
+namespace colibri::engine {
+namespace {
+
+constexpr int64_t kProcessBytes = int64_t{32} << 20;
+constexpr int64_t kReserveBytes = int64_t{256} << 20;  // left to the rest of the machine when the budget is "auto"
+constexpr int kDefaultPrefillChunk = 256;
+constexpr int64_t kLogitRows = 32;  // rows whose logits are computed at once when every position is asked for
+
+std::string mebibytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / 1048576.0);
+  return text;
+}
+
+int64_t budget(const Settings& settings) {
+  if (settings.memory_bytes > 0) return settings.memory_bytes;
+  const int64_t free = platform::available_memory_bytes();
+  return std::max<int64_t>(0, free - std::min(kReserveBytes, free / 10));
+}
+
+Error unsupported(const std::string& setting, const std::string& why) {
+  return {ErrorCode::kUnsupported, setting + ": " + why};
+}
+
+// What this version cannot do is refused, not ignored.
+Status check_settings(const Settings& settings, int64_t expert_bytes) {
+  if (settings.kv_type != "f32")
+    return unsupported("kv_type " + settings.kv_type, "this version keeps keys and values in f32 only");
+  if (settings.io != "auto" && settings.io != "buffered")
+    return unsupported("io " + settings.io, "this version reads buffered only");
+  int64_t allowed = expert_bytes;
+  if (settings.expert_memory_bytes >= 0) allowed = settings.expert_memory_bytes;
+  if (settings.expert_memory_percent >= 0)
+    allowed = static_cast<int64_t>(settings.expert_memory_percent / 100.0 * static_cast<double>(expert_bytes));
+  if (allowed < expert_bytes)
+    return Error{ErrorCode::kDoesNotFit, "expert_memory allows " + mebibytes(allowed) + ", the experts take " +
+                                             mebibytes(expert_bytes) +
+                                             "; this version keeps all experts in memory, so raise it or leave it out"};
+  return {};
+}
+
+kv::KvGeometry geometry(const model::ModelSpec& spec, int64_t context, int slots) {
+  return {spec.n_layers(), spec.attention.n_kv_heads, spec.attention.head_dim, context, slots};
+}
+
+Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& settings, int64_t wanted,
+                               int64_t budget_bytes) {
+  if (settings.context > spec.context)
+    return Error{ErrorCode::kUsage, "context " + std::to_string(settings.context) + " exceeds the " +
+                                        std::to_string(spec.context) + " positions that the model was trained for"};
+  if (settings.context > 0) return settings.context;
+  if (wanted > 0) return std::min(wanted, spec.context);
+  const int64_t per_position = std::max<int64_t>(1, kv::KvCache::bytes(geometry(spec, 16, settings.parallel)) / 16);
+  const int64_t affordable = std::max<int64_t>(16, budget_bytes / 4 / per_position);
+  return std::min(spec.context, affordable);
+}
+
+Error does_not_fit(const MemoryPlan& plan) {
+  return {ErrorCode::kDoesNotFit, "the model needs " + mebibytes(plan.planned_bytes()) + " (weights " +
+                                      mebibytes(plan.dense_bytes + plan.expert_bytes) + ", keys and values " +
+                                      mebibytes(plan.kv_bytes) + " for " + std::to_string(plan.kv.capacity) +
+                                      " positions x " + std::to_string(plan.kv.n_slots) + ", workspace " +
+                                      mebibytes(plan.workspace_bytes + plan.staging_bytes + plan.process_bytes) +
+                                      "), the budget is " + mebibytes(plan.budget_bytes) +
+                                      "; raise --memory, or lower --context, --parallel or --prefill-chunk"};
+}
+
+}  // namespace
+
+Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
+                             int64_t wanted_context) {
+  MemoryPlan plan;
+  plan.budget_bytes = budget(settings);
+  plan.dense_bytes = weights.dense_bytes();
+  plan.expert_bytes = weights.expert_bytes();
+  plan.staging_bytes = weights.staging_bytes();
+  plan.process_bytes = kProcessBytes;
+  COLIBRI_TRY(check_settings(settings, plan.expert_bytes));
+  COLIBRI_ASSIGN(const int64_t context, choose_context(spec, settings, wanted_context, plan.budget_bytes));
+
+  const int64_t chunk =
+      std::min<int64_t>(settings.prefill_chunk > 0 ? settings.prefill_chunk : kDefaultPrefillChunk, context);
+  plan.decoder_limits.max_rows = chunk + settings.parallel;
+  plan.decoder_limits.max_logit_rows = std::max<int64_t>(settings.parallel, std::min(kLogitRows, chunk));
+  plan.decoder_limits.max_segments = settings.parallel;
+  plan.decoder_limits.context = context;
+  plan.kv = geometry(spec, context, settings.parallel);
+  plan.kv_bytes = kv::KvCache::bytes(plan.kv);
+  plan.backend.isa = settings.isa;
+  plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
+  plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
+  plan.workspace_bytes =
+      model::Decoder::workspace_bytes(spec, plan.decoder_limits) + compute::cpu_backend_scratch_bytes(plan.backend);
+  if (plan.planned_bytes() > plan.budget_bytes) return does_not_fit(plan);
+  return plan;
+}
+
+}  // namespace colibri::engine

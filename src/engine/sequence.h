@@ -1,0 +1,71 @@
+// Sequence: one request on its way through the engine: prompt, tokens so far, sampler, text, events, statistics.
+//
+// Shared by the engine's thread and the caller's handle. Thread-safety: `stream` and `cancelled` are for both;
+// everything under "engine's thread" belongs to that thread until the END event has been popped.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/token_ids.h"
+#include "engine/statistics.h"
+#include "engine/token_stream.h"
+#include "sampling/sampler.h"
+#include "text/detokenizer.h"
+
+namespace colibri::engine {
+
+struct Request {
+  TokenIds prompt;
+  int64_t max_tokens = -1;  ///< -1: until the context is full
+  sampling::SamplingParams sampling;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool keep_special = false;
+};
+
+/// Receives what evaluate() reports, on the engine's thread. false stops.
+class EvaluationSink {
+ public:
+  virtual ~EvaluationSink() = default;
+  virtual bool wants_logits() const = 0;
+  /// logits [n, vocab] of positions first ...
+  virtual bool on_logits(int64_t first, int64_t n, const float* logits, int vocab) = 0;
+  /// ids, weights [n, top_k] of decoder layer `layer`.
+  virtual bool on_routing(int layer, int64_t first, int64_t n, const int32_t* ids, const float* weights, int top_k) = 0;
+};
+
+class Sequence {
+ public:
+  static constexpr size_t kStreamCapacity = 512;
+
+  explicit Sequence(Request r) : request(std::move(r)), tokens(request.prompt), stream(kStreamCapacity) {}
+
+  const Request request;
+  std::atomic<bool> cancelled{false};
+
+  // Engine's thread.
+  TokenIds tokens;                 ///< prompt and answer
+  int64_t n_computed = 0;          ///< tokens whose keys and values are in the cache
+  int64_t limit = 0;               ///< tokens at which the sequence ends with "length"
+  int slot = -1;                   ///< of the KV cache; -1: not running
+  EvaluationSink* sink = nullptr;  ///< set: an evaluation, nothing is sampled
+  std::optional<sampling::Sampler> sampler;
+  std::optional<text::Detokenizer> detokenizer;
+  std::optional<text::StopMatcher> stop_matcher;
+  SequenceStatistics stats;
+  double last_token_seconds = 0;
+  bool ended = false;  ///< END was sent; the scheduler drops it after the step
+
+  TokenStream stream;
+
+  int64_t n_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
+  int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t n_generated() const { return n_tokens() - n_prompt(); }
+  bool prefilling() const { return n_computed < n_prompt(); }
+};
+
+}  // namespace colibri::engine

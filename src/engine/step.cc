@@ -1,0 +1,176 @@
+// The engine's thread. One step: schedule -> forward -> sample -> emit.
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace colibri::engine {
+
+Status Engine::step() {
+  const model::Batch batch = scheduler_->next_batch();
+  if (batch.rows() == 0) return {};
+  const Clock::time_point start = Clock::now();
+  routing_->begin(scheduler_->scheduled());
+  COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(batch, &*routing_));
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->n_computed += segment.rows.n_rows;
+  report_evaluations(hidden);
+  finish_prefill_slices(start);
+  return sample_and_emit(hidden);
+}
+
+void Engine::run() {
+  while (wait_for_work()) {
+    drop_cancelled();
+    scheduler_->admit(*cache_);
+    try {
+      if (const Status status = step(); !status.ok()) fail_step(status.error());
+    } catch (const std::exception& e) {
+      fail_step({ErrorCode::kFailed, std::string("the engine failed: ") + e.what()});
+    }
+    reap();
+  }
+  for (const auto& sequence : scheduler_->all()) finish(*sequence, "cancelled");
+  reap();
+}
+
+// Takes over what was submitted; false when the engine closes.
+bool Engine::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return stop_ || poked_ || !incoming_.empty() || scheduler_->has_work(); });
+  poked_ = false;
+  for (auto& sequence : incoming_) scheduler_->add(std::move(sequence));
+  incoming_.clear();
+  return !stop_;
+}
+
+void Engine::drop_cancelled() {
+  for (const auto& sequence : scheduler_->running())
+    if (sequence->cancelled) finish(*sequence, "cancelled");
+  for (const auto& sequence : scheduler_->waiting())
+    if (sequence->cancelled) finish(*sequence, "cancelled");
+  reap();
+}
+
+void Engine::fail_step(const Error& error) {
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) finish(*segment.sequence, "error", &error);
+}
+
+void Engine::reap() { scheduler_->remove_ended(*cache_); }
+
+// ---- evaluations
+// -----------------------------------------------------------------------------------------------------
+
+void Engine::report_evaluations(Rows hidden) {
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+    Sequence& sequence = *segment.sequence;
+    if (sequence.sink == nullptr) continue;
+    if (sequence.sink->wants_logits() && !report_logits(segment, hidden)) sequence.cancelled = true;
+    if (segment.complete && !sequence.cancelled) finish(sequence, "stop");
+  }
+}
+
+bool Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
+  const int64_t block = plan_.decoder_limits.max_logit_rows;
+  const int64_t n = segment.rows.n_rows;
+  for (int64_t first = 0; first < n; first += block) {
+    logit_rows_.clear();
+    for (int64_t i = first; i < std::min(n, first + block); ++i) logit_rows_.push_back(segment.rows.first_row + i);
+    const model::Logits logits = decoder_->head(hidden, logit_rows_);
+    if (!segment.sequence->sink->on_logits(segment.rows.first_position + first, logits.rows, logits.data,
+                                           spec().vocab_size))
+      return false;
+  }
+  return true;
+}
+
+// ---- generation
+// ------------------------------------------------------------------------------------------------------
+
+void Engine::finish_prefill_slices(Clock::time_point start) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+    Sequence& sequence = *segment.sequence;
+    if (!segment.prefill || sequence.ended) continue;
+    sequence.stats.prefill.tokens += segment.rows.n_rows;
+    sequence.stats.prefill.seconds += seconds;
+    if (segment.complete || sequence.sink != nullptr) continue;
+    TokenEvent event;
+    event.kind = EventKind::kProgress;
+    event.prompt_done = sequence.n_computed;
+    event.seconds = sequence.stats.elapsed();
+    sequence.stream.push(std::move(event));
+  }
+}
+
+Status Engine::sample_and_emit(Rows hidden) {
+  logit_rows_.clear();
+  logit_sequences_.clear();
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+    Sequence& sequence = *segment.sequence;
+    if (!segment.complete || sequence.sink != nullptr || sequence.ended) continue;
+    if (sequence.n_tokens() >= sequence.limit) {  // a request for no tokens at all
+      finish(sequence, "length");
+      continue;
+    }
+    logit_rows_.push_back(segment.rows.first_row + segment.rows.n_rows - 1);
+    logit_sequences_.push_back(&sequence);
+  }
+  if (logit_rows_.empty()) return {};
+  const model::Logits logits = decoder_->head(hidden, logit_rows_);
+  for (size_t i = 0; i < logit_sequences_.size(); ++i) {
+    const std::span<const float> row(logits.row(static_cast<int64_t>(i)), static_cast<size_t>(logits.width));
+    const Result<TokenId> token = logit_sequences_[i]->sampler->sample(row);
+    if (token.ok())
+      emit(*logit_sequences_[i], *token);
+    else
+      finish(*logit_sequences_[i], "error", &token.error());
+  }
+  return {};
+}
+
+void Engine::emit(Sequence& sequence, TokenId token) {
+  SequenceStatistics& stats = sequence.stats;
+  const double now = stats.elapsed();
+  if (sequence.n_generated() == 0) {
+    stats.first_token_seconds = now;
+  } else {
+    ++stats.decode.tokens;
+    stats.decode.seconds += now - sequence.last_token_seconds;
+    stats.inter_token_seconds.push_back(static_cast<float>(now - sequence.last_token_seconds));
+  }
+  sequence.last_token_seconds = now;
+  sequence.tokens.push_back(token);
+
+  const bool end_of_text = !sequence.request.ignore_eos && is_end_of_text(token);
+  TokenEvent event;
+  event.token = token;
+  event.seconds = now;
+  if (sequence.detokenizer && !end_of_text) event.text = sequence.stop_matcher->push(sequence.detokenizer->push(token));
+  sequence.stream.push(std::move(event));
+  if (end_of_text || (sequence.stop_matcher && sequence.stop_matcher->stopped()))
+    finish(sequence, "stop");
+  else if (sequence.n_tokens() >= sequence.limit)
+    finish(sequence, "length");
+}
+
+void Engine::finish(Sequence& sequence, const char* reason, const Error* error) {
+  if (sequence.ended) return;
+  sequence.ended = true;
+  sequence.stats.finish_reason = reason;
+  TokenEvent event;
+  event.kind = EventKind::kEnd;
+  event.finish_reason = reason;
+  event.code = error != nullptr ? error->code : ErrorCode::kCancelled;
+  if (error != nullptr) event.error = error->message;
+  event.seconds = sequence.stats.elapsed();
+  if (sequence.detokenizer && !sequence.stop_matcher->stopped()) {
+    event.text = sequence.stop_matcher->push(sequence.detokenizer->finish());
+    event.text += sequence.stop_matcher->finish();
+  }
+  sequence.stream.push(std::move(event));
+}
+
+bool Engine::is_end_of_text(TokenId id) const {
+  return std::find(description_.eos_ids.begin(), description_.eos_ids.end(), id) != description_.eos_ids.end();
+}
+
+}  // namespace colibri::engine

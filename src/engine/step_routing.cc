@@ -1,0 +1,37 @@
+#include "engine/step_routing.h"
+
+namespace colibri::engine {
+
+StepRouting::StepRouting(const model::ModelSpec& spec)
+    : n_experts_(spec.moe.router.n_experts), seen_(static_cast<size_t>(spec.moe.router.n_experts)) {
+  int moe = 0;
+  for (const model::LayerSpec& layer : spec.layers) moe_index_.push_back(layer.moe ? moe++ : -1);
+}
+
+void StepRouting::on_route(int layer, const int32_t* ids, const float* weights, int64_t, int top_k) {
+  for (const ScheduledSegment& segment : *scheduled_) {
+    const int64_t offset = segment.rows.first_row * top_k;
+    credit(segment, moe_index_[static_cast<size_t>(layer)], ids + offset, segment.rows.n_rows * top_k);
+    EvaluationSink* sink = segment.sequence->sink;
+    if (sink == nullptr) continue;
+    if (!sink->on_routing(layer, segment.rows.first_position, segment.rows.n_rows, ids + offset, weights + offset,
+                          top_k))
+      segment.sequence->cancelled = true;
+  }
+}
+
+void StepRouting::credit(const ScheduledSegment& segment, int moe_layer, const int32_t* ids, int64_t count) {
+  SequenceStatistics& stats = segment.sequence->stats;
+  ExpertUse& use = segment.prefill ? stats.prefill.experts : stats.decode.experts;
+  uint32_t* activations = stats.activations.data() + static_cast<int64_t>(moe_layer) * n_experts_;
+  ++stamp_;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto id = static_cast<size_t>(ids[i]);
+    ++activations[id];
+    if (seen_[id] == stamp_) continue;
+    seen_[id] = stamp_;
+    ++use.hits;  // a resident store always has it
+  }
+}
+
+}  // namespace colibri::engine

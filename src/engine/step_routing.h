@@ -1,0 +1,32 @@
+// StepRouting: watches the router during a step and credits each decision to its sequence.
+//
+// Thread-safety: the engine's thread only. Allocates only in its constructor.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/scheduler.h"
+#include "model/batch.h"
+#include "model/spec.h"
+
+namespace colibri::engine {
+
+class StepRouting final : public model::RoutingObserver {
+ public:
+  explicit StepRouting(const model::ModelSpec& spec);
+  /// `scheduled` must stay as it is until the step's forward pass is over.
+  void begin(const std::vector<ScheduledSegment>& scheduled) { scheduled_ = &scheduled; }
+  void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k) override;
+
+ private:
+  void credit(const ScheduledSegment& segment, int moe_layer, const int32_t* ids, int64_t count);
+
+  const std::vector<ScheduledSegment>* scheduled_ = nullptr;
+  std::vector<int> moe_index_;  // decoder layer -> number among MoE layers
+  int n_experts_;
+  std::vector<uint64_t> seen_;  // [experts], stamp of the last (segment, layer) that wanted it
+  uint64_t stamp_ = 0;
+};
+
+}  // namespace colibri::engine

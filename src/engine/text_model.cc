@@ -1,0 +1,248 @@
+#include "engine/text_model.h"
+
+#include <charconv>
+#include <ctime>
+
+#include "platform/file.h"
+
+namespace colibri::engine {
+namespace {
+
+constexpr int64_t kMaxTokenizerBytes = int64_t{256} << 20;
+constexpr int64_t kMaxConfigBytes = int64_t{64} << 20;
+constexpr int64_t kMaxTemplateBytes = int64_t{4} << 20;
+
+Result<Json> read_json(const std::string& path) {
+  COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxConfigBytes));
+  return parse_json(text).with_context(path);
+}
+
+Result<Json> read_json_if_there(const std::string& path) {
+  return platform::exists(path) ? read_json(path) : Result<Json>(Json{});
+}
+
+// A token in tokenizer_config.json: a string, or {"content": "..."}.
+const std::string* token_text(const Json* value) {
+  if (value == nullptr) return nullptr;
+  if (value->is_object()) value = value->find_value("content");
+  return value != nullptr && value->is_string() ? &value->as_string() : nullptr;
+}
+
+// chat_template is a string, or a list of {"name", "template"} of which "default" counts.
+const std::string* template_text(const Json* value) {
+  if (value == nullptr) return nullptr;
+  if (value->is_string()) return &value->as_string();
+  if (!value->is_array()) return nullptr;
+  for (const Json& item : value->as_array()) {
+    const Json* name = item.find_value("name");
+    const Json* source = item.find_value("template");
+    if (name != nullptr && *name == Json("default") && source != nullptr && source->is_string())
+      return &source->as_string();
+  }
+  return nullptr;
+}
+
+std::vector<std::string> string_list(const Json* value) {
+  std::vector<std::string> list;
+  if (value == nullptr || !value->is_array()) return list;
+  list.reserve(value->as_array().size());
+  for (const Json& item : value->as_array()) list.push_back(item.is_string() ? item.as_string() : std::string());
+  return list;
+}
+
+int64_t integer_or(const Json* value, int64_t fallback) {
+  return value != nullptr && value->is_int() ? value->as_int() : fallback;
+}
+
+bool flag(const Json* value) { return value != nullptr && value->is_bool() && value->as_bool(); }
+
+std::string string_or_empty(const Json* value) {
+  return value != nullptr && value->is_string() ? value->as_string() : "";
+}
+
+text::GgufVocabulary vocabulary_of(const Json& metadata) {
+  const auto key = [&metadata](std::string_view name) {
+    return metadata.find_value("tokenizer.ggml." + std::string(name));
+  };
+  text::GgufVocabulary v;
+  v.model = string_or_empty(key("model"));
+  v.pre = string_or_empty(key("pre"));
+  v.tokens = string_list(key("tokens"));
+  v.merges = string_list(key("merges"));
+  if (const Json* types = key("token_type"); types != nullptr && types->is_array())
+    for (const Json& type : types->as_array()) v.token_types.push_back(static_cast<int32_t>(integer_or(&type, 1)));
+  v.bos_id = integer_or(key("bos_token_id"), -1);
+  v.eos_id = integer_or(key("eos_token_id"), -1);
+  v.add_bos = flag(key("add_bos_token"));
+  v.add_eos = flag(key("add_eos_token"));
+  return v;
+}
+
+}  // namespace
+
+void TextModel::set_template(std::string_view source, const std::string& name) {
+  auto parsed = text::ChatTemplate::parse(source, name);
+  if (parsed.ok()) {
+    chat_template_ = *std::move(parsed);
+    template_problem_.clear();
+  } else {
+    template_problem_ = parsed.error().message;
+  }
+}
+
+void TextModel::read_special_tokens(const Json& tokenizer_config) {
+  for (const char* key : {"bos_token", "eos_token", "pad_token", "unk_token"})
+    if (const std::string* text = token_text(tokenizer_config.find(key))) special_tokens_.set(key, *text);
+}
+
+Status TextModel::add_template_files(const std::string& folder, const Json& tokenizer_config) {
+  const std::string jinja = platform::join(folder, "chat_template.jinja");
+  if (platform::exists(jinja)) {
+    COLIBRI_ASSIGN(const std::string source, platform::read_text_file(jinja, kMaxTemplateBytes));
+    set_template(source, jinja);
+    return {};
+  }
+  if (const std::string* source = template_text(tokenizer_config.find_value("chat_template"))) {
+    set_template(*source, platform::join(folder, "tokenizer_config.json") + " chat_template");
+    return {};
+  }
+  const std::string path = platform::join(folder, "chat_template.json");
+  COLIBRI_ASSIGN(const Json file, read_json_if_there(path));
+  if (const std::string* source = template_text(file.find_value("chat_template"))) set_template(*source, path);
+  return {};
+}
+
+Result<std::optional<TextModel>> TextModel::from_folder(const std::string& folder) {
+  const std::string path = platform::join(folder, "tokenizer.json");
+  if (!platform::exists(path)) return std::optional<TextModel>();
+  TextModel model;
+  model.source_ = path;
+  COLIBRI_ASSIGN(const std::string json, platform::read_text_file(path, kMaxTokenizerBytes));
+  COLIBRI_ASSIGN(const Json config, read_json_if_there(platform::join(folder, "tokenizer_config.json")));
+  COLIBRI_ASSIGN(model.tokenizer_, text::Tokenizer::from_json(json, config, path));
+  model.read_special_tokens(config);
+  COLIBRI_TRY(model.add_template_files(folder, config));
+  return std::optional<TextModel>(std::move(model));
+}
+
+Result<TextModel> TextModel::from_gguf(const formats::TensorCatalog& catalog) {
+  TextModel model;
+  model.source_ = catalog.files().front().path();
+  const text::GgufVocabulary vocabulary = vocabulary_of(catalog.metadata());
+  COLIBRI_ASSIGN(model.tokenizer_, text::Tokenizer::from_gguf(vocabulary, model.source_));
+  const auto text_of = [&](int64_t id) {
+    return id >= 0 && id < static_cast<int64_t>(vocabulary.tokens.size()) ? vocabulary.tokens[static_cast<size_t>(id)]
+                                                                          : "";
+  };
+  if (const std::string bos = text_of(vocabulary.bos_id); !bos.empty()) model.special_tokens_.set("bos_token", bos);
+  if (const std::string eos = text_of(vocabulary.eos_id); !eos.empty()) model.special_tokens_.set("eos_token", eos);
+  const Json* source = catalog.metadata().find_value("tokenizer.chat_template");
+  if (source != nullptr && source->is_string())
+    model.set_template(source->as_string(), model.source_ + " tokenizer.chat_template");
+  return model;
+}
+
+// A folder without tokenizer.json may still hold a GGUF file with the vocabulary in its metadata.
+Result<TextModel> TextModel::open_folder(const std::string& folder) {
+  COLIBRI_ASSIGN(std::optional<TextModel> found, from_folder(folder));
+  if (found) return *std::move(found);
+  auto catalog = formats::open_catalog(folder);
+  if (catalog.ok() && catalog->format() == formats::Format::kGguf) return from_gguf(*catalog);
+  return Error{ErrorCode::kInvalidModel, folder + ": holds no tokenizer.json; copy it from the model's repository"};
+}
+
+Result<TextModel> TextModel::open_path(const std::string& path) {
+  if (platform::is_directory(path)) return open_folder(path);
+  if (!platform::exists(path)) return Error{ErrorCode::kInvalidModel, path + ": no such file or folder"};
+  if (!path.ends_with(".gguf")) return open_folder(platform::parent(path));
+  COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(path));
+  return from_gguf(catalog);
+}
+
+Result<TextModel> TextModel::open(const std::string& path, const std::string& template_file) {
+  TextModel model;
+  if (!path.empty()) {
+    COLIBRI_ASSIGN(model, open_path(path));
+  }
+  if (!template_file.empty()) {
+    COLIBRI_ASSIGN(const std::string source, platform::read_text_file(template_file, kMaxTemplateBytes));
+    model.set_template(source, template_file);
+    if (!model.chat_template_) return Error{ErrorCode::kInvalidModel, model.template_problem_};
+  }
+  return model;
+}
+
+Result<std::string> TextModel::apply_template(const Json& request, int64_t now_seconds) const {
+  if (!chat_template_)
+    return Error{ErrorCode::kInvalidModel, (source_.empty() ? "" : source_ + ": ") + template_problem_};
+  const Json* messages = request.find("messages");
+  if (messages == nullptr || !messages->is_array())
+    return Error{ErrorCode::kUsage, "the request needs \"messages\", a list"};
+  // The order of precedence of transformers: special tokens, then what the caller says.
+  Json context = special_tokens_;
+  context.set("tools", nullptr);
+  context.set("documents", nullptr);
+  for (const auto& [key, value] : request.as_object())
+    if (key != "chat_template_kwargs") context.set(key, value);
+  if (const Json* kwargs = request.find_value("chat_template_kwargs"); kwargs != nullptr && kwargs->is_object())
+    for (const auto& [key, value] : kwargs->as_object()) context.set(key, value);
+  text::RenderOptions options;
+  options.now_seconds = now_seconds;
+  return chat_template_->render(context, options);
+}
+
+namespace {
+
+// Days from 1970-01-01 to a date of the Gregorian calendar (Howard Hinnant's algorithm, public domain).
+int64_t days_from_civil(int64_t year, int64_t month, int64_t day) {
+  year -= month <= 2 ? 1 : 0;
+  const int64_t era = (year >= 0 ? year : year - 399) / 400;
+  const int64_t year_of_era = year - era * 400;
+  const int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+  const int64_t day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+  return era * 146097 + day_of_era - 719468;
+}
+
+bool take_digits(std::string_view& text, size_t count, int64_t& value) {
+  if (text.size() < count) return false;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + count, value);
+  if (error != std::errc() || end != text.data() + count || value < 0) return false;
+  text.remove_prefix(count);
+  return true;
+}
+
+bool take_mark(std::string_view& text, std::string_view marks) {
+  if (text.empty() || marks.find(text.front()) == std::string_view::npos) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+}  // namespace
+
+Result<int64_t> parse_iso_time(std::string_view text) {
+  const Error error{ErrorCode::kUsage,
+                    "\"" + std::string(text.substr(0, 60)) + "\" is no time; expected 2026-02-03T04:05:06"};
+  std::string_view rest = text;
+  int64_t year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
+  if (!take_digits(rest, 4, year) || !take_mark(rest, "-") || !take_digits(rest, 2, month) || !take_mark(rest, "-") ||
+      !take_digits(rest, 2, day))
+    return error;
+  if (!rest.empty()) {
+    if (!take_mark(rest, "T ") || !take_digits(rest, 2, hour) || !take_mark(rest, ":") || !take_digits(rest, 2, minute))
+      return error;
+    if (take_mark(rest, ":") && !take_digits(rest, 2, second)) return error;
+    if (rest == "Z") rest = {};
+  }
+  if (!rest.empty() || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
+    return error;
+  return days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+}
+
+int64_t local_now_seconds() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return static_cast<int64_t>(now) + local.tm_gmtoff;
+}
+
+}  // namespace colibri::engine

@@ -1,0 +1,41 @@
+#include "engine/token_stream.h"
+
+#include <chrono>
+
+#include "base/check.h"
+
+namespace colibri::engine {
+
+bool TokenStream::has_room() const {
+  const std::lock_guard lock(mutex_);
+  return size_ + 2 <= ring_.size();
+}
+
+void TokenStream::push(TokenEvent event) {
+  {
+    const std::lock_guard lock(mutex_);
+    COLIBRI_CHECK(size_ < ring_.size());
+    ring_[(head_ + size_) % ring_.size()] = std::move(event);
+    ++size_;
+  }
+  arrived_.notify_one();
+}
+
+bool TokenStream::pop(int timeout_ms, TokenEvent& event) {
+  {
+    std::unique_lock lock(mutex_);
+    const auto there = [this] { return size_ > 0; };
+    if (timeout_ms < 0) {
+      arrived_.wait(lock, there);
+    } else if (!arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), there)) {
+      return false;
+    }
+    event = std::move(ring_[head_]);
+    head_ = (head_ + 1) % ring_.size();
+    --size_;
+  }
+  if (on_pop_) on_pop_();
+  return true;
+}
+
+}  // namespace colibri::engine
