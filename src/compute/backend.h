@@ -30,15 +30,16 @@ constexpr int kKeyTile = 64;
 
 /// The largest problem that a backend will see; its scratch memory follows from it.
 struct BackendLimits {
-  int64_t max_rows = 1;        ///< rows of one forward pass
-  int64_t max_inputs = 1;      ///< largest k of any matmul
-  int64_t max_expert_width = 0;///< intermediate width of an expert (0: no MoE)
+  int64_t max_rows = 1;           ///< rows of one forward pass
+  int64_t max_inputs = 1;         ///< largest k of any matmul
+  int64_t max_expert_width = 0;   ///< intermediate width of an expert (0: no MoE)
+  int64_t max_expert_inputs = 0;  ///< hidden width that experts read and write (0: max_inputs)
   int n_experts = 0;
   int top_k = 0;
   int head_dim = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
-  int max_segments = 1;        ///< sequences in one pass
+  int max_segments = 1;  ///< sequences in one pass
 };
 
 struct BackendOptions {
@@ -49,8 +50,8 @@ struct BackendOptions {
 
 /// How RoPE pairs elements and which angles it uses. cos and sin carry the family's attention factor already.
 struct RopeTable {
-  bool interleaved = false;  ///< pairs (2i, 2i+1) instead of (i, i + rotary_dim / 2)
-  int rotary_dim = 0;        ///< the first rotary_dim elements of each head turn; the rest stay
+  bool interleaved = false;    ///< pairs (2i, 2i+1) instead of (i, i + rotary_dim / 2)
+  int rotary_dim = 0;          ///< the first rotary_dim elements of each head turn; the rest stay
   const float* cos = nullptr;  ///< [positions, rotary_dim / 2]
   const float* sin = nullptr;  ///< [positions, rotary_dim / 2]
 };
@@ -107,7 +108,8 @@ class Backend {
   virtual void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) = 0;
   /// Causal attention with grouped heads over the caches (which already hold the rows' own keys).
   /// q, out [rows, n_heads * head_dim].
-  virtual void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) = 0;
+  virtual void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params,
+                         Rows out) = 0;
   /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k], by descending weight; equal ones by
   /// ascending id, exactly like a stable sort.
   virtual void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) = 0;
@@ -132,9 +134,9 @@ std::vector<IsaLevel> isa_levels();
 /// Self-check and timing of one kernel on one level.
 struct KernelReport {
   std::string isa, operation, encoding;
-  bool equal = false;       ///< bit for bit equal to scalar
-  double nanoseconds = 0;   ///< per row
-  double gflops = 0;        ///< 0 where it means nothing
+  bool equal = false;      ///< bit for bit equal to scalar
+  double nanoseconds = 0;  ///< per row
+  double gflops = 0;       ///< 0 where it means nothing
 };
 /// Runs every available level against scalar on random data. Takes a second or two.
 Result<std::vector<KernelReport>> test_kernels();

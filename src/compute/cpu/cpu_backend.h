@@ -1,0 +1,76 @@
+// CpuBackend: the operations of backend.h on a thread pool and the kernels of one instruction set level.
+//
+// One file per group of operations: matmul.cc, rows.cc, attention.cc, router.cc, experts.cc; create.cc makes one.
+// Operations cut their work into tasks by outputs or rows, never by terms of a sum, so that threads cannot change a
+// result. Ownership: owns its pool and one arena of scratch memory; nothing is allocated after creation.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "compute/backend.h"
+#include "compute/cpu/isa.h"
+#include "compute/cpu/scratch.h"
+#include "compute/cpu/thread_pool.h"
+#include "platform/memory.h"
+
+namespace colibri::compute {
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const Isa& isa, const BackendLimits& limits, std::unique_ptr<ThreadPool> pool, platform::Arena arena);
+
+  std::string isa() const override { return isa_.name; }
+  int threads() const override { return pool_->threads(); }
+
+  void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) override;
+  void matmul(Rows x, const PackedMatrix& w, const float* bias, Rows y) override;
+  void rms_norm(Rows x, const float* weight, float eps, Rows y) override;
+  void add(Rows x, Rows y) override;
+  void clamp(Rows x, float limit) override;
+  void silu_mul(Rows gate, Rows up, Rows out) override;
+  void scale_by_sigmoid(Rows x, Rows gate) override;
+  void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) override;
+  void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) override;
+  void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) override;
+  void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) override;
+  void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+               std::span<const ExpertWeights* const> experts, Rows out) override;
+
+ private:
+  struct ExpertCall;
+  /// The rows of one expert: slots [first_slot, first_slot + tiles.rows).
+  struct ExpertGroup {
+    const ExpertWeights* expert;
+    int64_t first_slot;
+    RowTiles tiles;
+  };
+
+  /// Calls body(row) for every row; in parallel when `elements` per row make it worth waking anybody.
+  template <typename Body>
+  void for_each_row(int64_t rows, int64_t elements, const Body& body) {
+    constexpr int64_t kElementsPerTask = 16 * 1024;
+    const int64_t per_task = std::max<int64_t>(1, kElementsPerTask / std::max<int64_t>(1, elements));
+    pool_->run(ceil_div(rows, per_task), [&](int64_t task, int) {
+      const int64_t end = std::min(rows, (task + 1) * per_task);
+      for (int64_t r = task * per_task; r < end; ++r) body(r);
+    });
+  }
+
+  const float* pack_rows(Rows x);
+  void group_rows(ExpertCall& call);
+  ExpertGroup group_of(const ExpertCall& call, int64_t active) const;
+  void gather_inputs(const ExpertCall& call);
+  void gate_and_up(const ExpertCall& call);
+  void down(const ExpertCall& call);
+  void sum_experts(const ExpertCall& call);
+
+  const Isa& isa_;
+  const KernelTable& kernels_;
+  const BackendLimits limits_;
+  std::unique_ptr<ThreadPool> pool_;
+  platform::Arena arena_;
+  Scratch scratch_;
+};
+
+}  // namespace colibri::compute

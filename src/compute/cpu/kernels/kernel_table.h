@@ -1,0 +1,92 @@
+// KernelTable: what one instruction set level offers, as plain functions. The backend calls them; kernels/*.cc define
+// them.
+//
+// Every table gives the same bits for the same input: the kernels are written once (tile_inl.h, rows_inl.h,
+// attention_inl.h) over a 16-lane float vector (vec_*.h) whose operations are IEEE-exact on every level.
+// Included by translation units with different instruction set flags, so: plain structs and C headers only, nothing
+// that a linker could merge.
+// Thread-safety: pure functions of their arguments.
+#pragma once
+
+#include <stdint.h>
+
+namespace colibri::compute {
+
+constexpr int kLanes = 16;          ///< floats of one vector, outputs of one panel
+constexpr int kMaxTileRows = 12;    ///< most rows of one tile on any level
+constexpr int kKeyTileWidth = 64;   ///< keys of one step of the online softmax
+constexpr int kAttentionRows = 48;  ///< query rows of one attention call
+
+/// c[r, n] (+)= sum over k of a[k, r] * w[n, k] for one tile of rows, ascending k, one chain of fma per element.
+struct TileJob {
+  const float* a = nullptr;  ///< packed activations [k][rows]; one row needs no packing
+  int64_t rows = 0;          ///< 1 .. max_tile_rows
+  int64_t k = 0;
+  const void* panels = nullptr;  ///< first panel, encoded as the function says
+  int64_t panel_stride = 0;      ///< bytes from one panel to the next
+  int64_t n = 0;                 ///< outputs, counted from the first panel's first
+  const float* bias = nullptr;   ///< [n], added last; or null
+  float* c = nullptr;            ///< output of row 0, panel 0
+  int64_t c_stride = 0;          ///< floats from one row to the next
+  bool accumulate = false;       ///< the chains start from c instead of 0
+};
+
+/// Causal attention of some query rows of one KV head. The rows of a segment and the heads of a group are one list:
+/// item i is row i / group, head i % group.
+struct AttentionJob {
+  const float* q = nullptr;     ///< the segment's first row, the group's first head
+  float* out = nullptr;         ///< likewise
+  int64_t row_stride = 0;       ///< floats from one row to the next, in q and out
+  const float* keys = nullptr;  ///< this KV head's panels (tensor/kv_view.h)
+  const float* values = nullptr;
+  int64_t capacity = 0;
+  int64_t head_dim = 0;
+  int64_t group = 1;
+  int64_t first_item = 0;
+  int64_t items = 0;           ///< 1 .. kAttentionRows
+  int64_t first_position = 0;  ///< of the segment's first row
+  float scale = 1.0f;
+  float* scratch = nullptr;  ///< [kAttentionRows][2 * width + kKeyTileWidth + 16], width: head_dim in whole panels
+};
+
+/// out[i] = sum over j of weights[j] * inputs[slots[j] * n + i], in the order of j.
+struct WeightedSumJob {
+  const float* inputs = nullptr;
+  const int32_t* slots = nullptr;
+  const float* weights = nullptr;
+  int64_t terms = 0;
+  int64_t n = 0;
+  float* out = nullptr;
+};
+
+/// One row of heads [heads, head_dim]: the first 2 * half elements of each turn by the angles of cos and sin [half].
+struct RopeJob {
+  float* row = nullptr;
+  int64_t heads = 0;
+  int64_t head_dim = 0;
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  int64_t half = 0;
+  bool interleaved = false;
+};
+
+struct KernelTable {
+  int max_tile_rows;
+  void (*tile[4])(const TileJob* job);  ///< by Encoding: f32, f16, bf16, q8_0
+  void (*attention)(const AttentionJob* job);
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
+  void (*add)(float* x, const float* y, int64_t n);
+  void (*clamp)(float* x, float limit, int64_t n);
+  void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out);
+  void (*scale_by_sigmoid)(float* x, float gate, int64_t n);
+  void (*rope)(const RopeJob* job);
+  void (*softmax)(const float* x, int64_t n, float* y);
+  void (*weighted_sum)(const WeightedSumJob* job);
+};
+
+extern const KernelTable kScalarKernels;
+extern const KernelTable kSse4Kernels;
+extern const KernelTable kAvx2Kernels;
+extern const KernelTable kAvx512Kernels;
+
+}  // namespace colibri::compute

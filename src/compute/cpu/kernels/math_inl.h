@@ -1,0 +1,75 @@
+// exp, sigmoid and the canonical sums, over the F32x16 of whichever vec_*.h was included before.
+#pragma once
+
+#include <stdint.h>
+
+#include "compute/cpu/kernels/macros.h"
+
+namespace colibri::compute {
+namespace {
+
+COLIBRI_INLINE F32x16 lane_numbers() {
+  static const float numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return load(numbers);
+}
+
+/// Calls body(offset, lanes) for each run of up to 16 of n elements.
+template <typename Body>
+COLIBRI_INLINE void for_each_run(int64_t n, Body body) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) body(i, 16);
+  if (i < n) body(i, n - i);
+}
+COLIBRI_INLINE F32x16 load_run(const float* p, int64_t lanes) { return lanes == 16 ? load(p) : load_partial(p, lanes); }
+COLIBRI_INLINE void store_run(float* p, int64_t lanes, F32x16 x) {
+  if (lanes == 16) {
+    store(p, x);
+  } else {
+    store_partial(p, lanes, x);
+  }
+}
+
+/// The fixed tree of backend.h: lanes are combined at distance 8, 4, 2, 1.
+COLIBRI_INLINE float sum_of_lanes(F32x16 x) {
+  float lane[16];
+  store(lane, x);
+  for (int distance = 8; distance > 0; distance /= 2)
+    for (int i = 0; i < distance; ++i) lane[i] += lane[i + distance];
+  return lane[0];
+}
+COLIBRI_INLINE float maximum_of_lanes(F32x16 x) {
+  float lane[16];
+  store(lane, x);
+  for (int distance = 8; distance > 0; distance /= 2)
+    for (int i = 0; i < distance; ++i) lane[i] = lane[i] > lane[i + distance] ? lane[i] : lane[i + distance];
+  return lane[0];
+}
+
+// Bounds of exp: below the first a result would not be a normal float and becomes 0, above the second it overflows.
+constexpr float kExpLow = -87.33654f;
+constexpr float kExpHigh = 88.72283f;
+
+/// e^x within one unit in the last place; 0 below kExpLow, infinity above kExpHigh.
+/// x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q interpolated at the Chebyshev nodes of that range.
+COLIBRI_INLINE F32x16 exponential(F32x16 x) {
+  const F32x16 magic = broadcast(0x1.8p23f);  // adding it rounds to an integer, which the low bits then hold
+  const F32x16 t = fma(x, broadcast(1.442695022e+00f), magic);
+  const F32x16 n = sub(t, magic);
+  // ln 2 = 6.931471825e-01 - 1.904654323e-09
+  const F32x16 r = fma(n, broadcast(1.904654323e-09f), fma(n, broadcast(-6.931471825e-01f), x));
+  F32x16 q = broadcast(1.392617589e-03f);
+  q = fma(q, r, broadcast(8.363173343e-03f));
+  q = fma(q, r, broadcast(4.166655615e-02f));
+  q = fma(q, r, broadcast(1.666657776e-01f));
+  q = fma(q, r, broadcast(5.000000000e-01f));
+  const F32x16 power = add(fma(q, mul(r, r), r), broadcast(1.0f));
+  F32x16 y = scale_by_power(power, t);
+  y = select_less(x, broadcast(kExpLow), zero(), y);
+  return select_less(broadcast(kExpHigh), x, broadcast(__builtin_inff()), y);
+}
+
+/// 1 + e^-x: the denominator of sigmoid and silu.
+COLIBRI_INLINE F32x16 one_plus_exp_minus(F32x16 x) { return add(broadcast(1.0f), exponential(sub(zero(), x))); }
+
+}  // namespace
+}  // namespace colibri::compute

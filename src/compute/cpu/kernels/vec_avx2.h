@@ -1,0 +1,83 @@
+// F32x16 as two AVX2 registers, with FMA and F16C. See vec_scalar.h for what each function means.
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "compute/cpu/kernels/macros.h"
+
+namespace colibri::compute {
+namespace {
+
+struct F32x16 {
+  __m256 lo, hi;
+};
+
+// 16 registers: 12 hold sums, the others weights and a broadcast activation.
+constexpr int kTileRows = 6;
+constexpr int tile_panels(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
+
+COLIBRI_INLINE F32x16 broadcast(float x) {
+  const __m256 v = _mm256_set1_ps(x);
+  return {v, v};
+}
+COLIBRI_INLINE F32x16 zero() { return broadcast(0.0f); }
+COLIBRI_INLINE F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+COLIBRI_INLINE void store(float* p, F32x16 x) {
+  _mm256_storeu_ps(p, x.lo);
+  _mm256_storeu_ps(p + 8, x.hi);
+}
+
+/// All bits set in the lanes below n.
+COLIBRI_INLINE __m256i first_lanes(int64_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+COLIBRI_INLINE F32x16 load_partial(const float* p, int64_t n) {
+  if (n <= 8) return {_mm256_maskload_ps(p, first_lanes(n)), _mm256_setzero_ps()};
+  return {_mm256_loadu_ps(p), _mm256_maskload_ps(p + 8, first_lanes(n - 8))};
+}
+COLIBRI_INLINE void store_partial(float* p, int64_t n, F32x16 x) {
+  _mm256_maskstore_ps(p, first_lanes(n), x.lo);
+  if (n > 8) _mm256_maskstore_ps(p + 8, first_lanes(n - 8), x.hi);
+}
+
+COLIBRI_INLINE F32x16 add(F32x16 a, F32x16 b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 sub(F32x16 a, F32x16 b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 mul(F32x16 a, F32x16 b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 div(F32x16 a, F32x16 b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 square_root(F32x16 a) { return {_mm256_sqrt_ps(a.lo), _mm256_sqrt_ps(a.hi)}; }
+COLIBRI_INLINE F32x16 maximum(F32x16 a, F32x16 b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 minimum(F32x16 a, F32x16 b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+
+COLIBRI_INLINE __m256 select_less(__m256 a, __m256 b, __m256 x, __m256 y) {
+  return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
+}
+COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
+  return {select_less(a.lo, b.lo, x.lo, y.lo), select_less(a.hi, b.hi, x.hi, y.hi)};
+}
+COLIBRI_INLINE __m256 scale_by_power(__m256 x, __m256 t) {
+  const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
+}
+COLIBRI_INLINE F32x16 scale_by_power(F32x16 x, F32x16 t) {
+  return {scale_by_power(x.lo, t.lo), scale_by_power(x.hi, t.hi)};
+}
+
+COLIBRI_INLINE __m128i load_eight(const uint16_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+COLIBRI_INLINE __m256 from_bf16(__m128i h) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+COLIBRI_INLINE F32x16 load_bf16(const uint16_t* p) { return {from_bf16(load_eight(p)), from_bf16(load_eight(p + 8))}; }
+COLIBRI_INLINE F32x16 load_f16(const uint16_t* p) {
+  return {_mm256_cvtph_ps(load_eight(p)), _mm256_cvtph_ps(load_eight(p + 8))};
+}
+COLIBRI_INLINE __m256 from_i8(const int8_t* p) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+COLIBRI_INLINE F32x16 load_i8(const int8_t* p) { return {from_i8(p), from_i8(p + 8)}; }
+
+}  // namespace
+}  // namespace colibri::compute

@@ -1,0 +1,127 @@
+// F32x16 in plain C: the definition of what every level computes. Needs nothing from the CPU.
+//
+// All vec_*.h offer the same functions. maximum(a, b) is a > b ? a : b (so b when either is NaN); conversions are
+// exact; fma rounds once, also for subnormals.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "compute/cpu/kernels/macros.h"
+
+namespace colibri::compute {
+namespace {
+
+struct F32x16 {
+  float v[16];
+};
+
+constexpr int kTileRows = 4;
+constexpr int tile_panels(int /*rows*/) { return 1; }
+
+COLIBRI_INLINE F32x16 broadcast(float x) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = x;
+  return r;
+}
+COLIBRI_INLINE F32x16 zero() { return broadcast(0.0f); }
+
+COLIBRI_INLINE F32x16 load(const float* p) {
+  F32x16 r;
+  memcpy(r.v, p, sizeof r.v);
+  return r;
+}
+COLIBRI_INLINE void store(float* p, F32x16 x) { memcpy(p, x.v, sizeof x.v); }
+
+/// The first n of 16 lanes; the others are 0.
+COLIBRI_INLINE F32x16 load_partial(const float* p, int64_t n) {
+  F32x16 r = zero();
+  for (int64_t i = 0; i < n; ++i) r.v[i] = p[i];
+  return r;
+}
+COLIBRI_INLINE void store_partial(float* p, int64_t n, F32x16 x) {
+  for (int64_t i = 0; i < n; ++i) p[i] = x.v[i];
+}
+
+COLIBRI_INLINE F32x16 add(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
+  return a;
+}
+COLIBRI_INLINE F32x16 sub(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] -= b.v[i];
+  return a;
+}
+COLIBRI_INLINE F32x16 mul(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] *= b.v[i];
+  return a;
+}
+COLIBRI_INLINE F32x16 div(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] /= b.v[i];
+  return a;
+}
+COLIBRI_INLINE F32x16 square_root(F32x16 a) {
+  for (int i = 0; i < 16; ++i) a.v[i] = sqrtf(a.v[i]);
+  return a;
+}
+COLIBRI_INLINE F32x16 maximum(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+  return a;
+}
+COLIBRI_INLINE F32x16 minimum(F32x16 a, F32x16 b) {
+  for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i];
+  return a;
+}
+/// a * b + c, rounded once.
+COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  for (int i = 0; i < 16; ++i) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+  return c;
+}
+/// a < b ? x : y, lane by lane.
+COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
+  for (int i = 0; i < 16; ++i) y.v[i] = a.v[i] < b.v[i] ? x.v[i] : y.v[i];
+  return y;
+}
+/// Adds the low bits of t to the exponent of x: x * 2^t for t = 1.5 * 2^23 + integer, if the result is normal.
+COLIBRI_INLINE F32x16 scale_by_power(F32x16 x, F32x16 t) {
+  for (int i = 0; i < 16; ++i) {
+    uint32_t bits, exponent;
+    memcpy(&bits, &x.v[i], 4);
+    memcpy(&exponent, &t.v[i], 4);
+    bits += exponent << 23;
+    memcpy(&x.v[i], &bits, 4);
+  }
+  return x;
+}
+
+COLIBRI_INLINE F32x16 load_bf16(const uint16_t* p) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(p[i]) << 16;
+    memcpy(&r.v[i], &bits, 4);
+  }
+  return r;
+}
+COLIBRI_INLINE F32x16 load_f16(const uint16_t* p) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    // The half's bits, moved to where a float keeps them, are the value times 2^-112 (also for subnormals).
+    uint32_t bits = static_cast<uint32_t>(p[i] & 0x7fff) << 13;
+    float x;
+    memcpy(&x, &bits, 4);
+    x *= 0x1p112f;
+    memcpy(&bits, &x, 4);
+    if ((p[i] & 0x7c00) == 0x7c00) bits |= 0x7f800000u;
+    bits |= static_cast<uint32_t>(p[i] & 0x8000) << 16;
+    memcpy(&r.v[i], &bits, 4);
+  }
+  return r;
+}
+COLIBRI_INLINE F32x16 load_i8(const int8_t* p) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(p[i]);
+  return r;
+}
+
+}  // namespace
+}  // namespace colibri::compute

@@ -1,0 +1,139 @@
+// F32x16 as four SSE4.1 registers. There is no fused multiply-add, so it is computed in double and rounded once.
+// See vec_scalar.h for what each function means.
+#pragma once
+
+#include <smmintrin.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "compute/cpu/kernels/macros.h"
+
+namespace colibri::compute {
+namespace {
+
+struct F32x16 {
+  __m128 v[4];
+};
+
+constexpr int kTileRows = 4;
+constexpr int tile_panels(int /*rows*/) { return 1; }
+
+COLIBRI_INLINE F32x16 broadcast(float x) {
+  const __m128 v = _mm_set1_ps(x);
+  return {{v, v, v, v}};
+}
+COLIBRI_INLINE F32x16 zero() { return broadcast(0.0f); }
+COLIBRI_INLINE F32x16 load(const float* p) {
+  return {{_mm_loadu_ps(p), _mm_loadu_ps(p + 4), _mm_loadu_ps(p + 8), _mm_loadu_ps(p + 12)}};
+}
+COLIBRI_INLINE void store(float* p, F32x16 x) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) _mm_storeu_ps(p + 4 * i, x.v[i]);
+}
+COLIBRI_INLINE F32x16 load_partial(const float* p, int64_t n) {
+  float lanes[16] = {};
+  memcpy(lanes, p, static_cast<size_t>(n) * sizeof(float));
+  return load(lanes);
+}
+COLIBRI_INLINE void store_partial(float* p, int64_t n, F32x16 x) {
+  float lanes[16];
+  store(lanes, x);
+  memcpy(p, lanes, static_cast<size_t>(n) * sizeof(float));
+}
+
+#define COLIBRI_EACH(name, expression)               \
+  COLIBRI_INLINE F32x16 name(F32x16 a, F32x16 b) {   \
+    COLIBRI_UNROLL                                   \
+    for (int i = 0; i < 4; ++i) a.v[i] = expression; \
+    return a;                                        \
+  }
+COLIBRI_EACH(add, _mm_add_ps(a.v[i], b.v[i]))
+COLIBRI_EACH(sub, _mm_sub_ps(a.v[i], b.v[i]))
+COLIBRI_EACH(mul, _mm_mul_ps(a.v[i], b.v[i]))
+COLIBRI_EACH(div, _mm_div_ps(a.v[i], b.v[i]))
+COLIBRI_EACH(maximum, _mm_max_ps(a.v[i], b.v[i]))
+COLIBRI_EACH(minimum, _mm_min_ps(a.v[i], b.v[i]))
+#undef COLIBRI_EACH
+
+COLIBRI_INLINE F32x16 square_root(F32x16 a) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) a.v[i] = _mm_sqrt_ps(a.v[i]);
+  return a;
+}
+
+/// a * b + c of floats held as doubles, rounded to odd: converting the result to float then rounds like the exact sum.
+/// The product of two floats is exact in double; two_sum gives the sum's rounding error; an inexact even result steps
+/// to its odd neighbour on the error's side. Infinities and NaN have a NaN error, which compares false, and stay.
+COLIBRI_INLINE __m128d fma_to_odd(__m128d a, __m128d b, __m128d c) {
+  const __m128d p = _mm_mul_pd(a, b);
+  const __m128d s = _mm_add_pd(p, c);
+  const __m128d part = _mm_sub_pd(s, p);
+  const __m128d error = _mm_add_pd(_mm_sub_pd(p, _mm_sub_pd(s, part)), _mm_sub_pd(c, part));
+  const __m128d magnitude = _mm_andnot_pd(_mm_set1_pd(-0.0), error);
+  const __m128i inexact = _mm_castpd_si128(_mm_cmplt_pd(_mm_setzero_pd(), magnitude));
+  const __m128i towards_zero = _mm_srli_epi64(_mm_castpd_si128(_mm_xor_pd(s, error)), 63);
+  const __m128i bits = _mm_sub_epi64(_mm_castpd_si128(s), _mm_and_si128(towards_zero, inexact));
+  return _mm_castsi128_pd(_mm_or_si128(bits, _mm_srli_epi64(inexact, 63)));
+}
+COLIBRI_INLINE __m128d upper_doubles(__m128 x) { return _mm_cvtps_pd(_mm_movehl_ps(x, x)); }
+COLIBRI_INLINE __m128 fma(__m128 a, __m128 b, __m128 c) {
+  const __m128d lo = fma_to_odd(_mm_cvtps_pd(a), _mm_cvtps_pd(b), _mm_cvtps_pd(c));
+  const __m128d hi = fma_to_odd(upper_doubles(a), upper_doubles(b), upper_doubles(c));
+  return _mm_movelh_ps(_mm_cvtpd_ps(lo), _mm_cvtpd_ps(hi));
+}
+COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) c.v[i] = fma(a.v[i], b.v[i], c.v[i]);
+  return c;
+}
+
+COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) y.v[i] = _mm_blendv_ps(y.v[i], x.v[i], _mm_cmplt_ps(a.v[i], b.v[i]));
+  return y;
+}
+COLIBRI_INLINE F32x16 scale_by_power(F32x16 x, F32x16 t) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const __m128i exponent = _mm_slli_epi32(_mm_castps_si128(t.v[i]), 23);
+    x.v[i] = _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(x.v[i]), exponent));
+  }
+  return x;
+}
+
+COLIBRI_INLINE __m128i load_four(const uint16_t* p) {
+  return _mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
+COLIBRI_INLINE F32x16 load_bf16(const uint16_t* p) {
+  F32x16 r;
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) r.v[i] = _mm_castsi128_ps(_mm_slli_epi32(load_four(p + 4 * i), 16));
+  return r;
+}
+/// As in vec_scalar.h: the shifted bits are the value times 2^-112; infinity and NaN get their exponent by hand.
+COLIBRI_INLINE __m128 from_f16(__m128i half) {
+  const __m128i magnitude = _mm_and_si128(half, _mm_set1_epi32(0x7fff));
+  const __m128 scaled = _mm_mul_ps(_mm_castsi128_ps(_mm_slli_epi32(magnitude, 13)), _mm_set1_ps(0x1p112f));
+  const __m128i special = _mm_and_si128(_mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7bff)), _mm_set1_epi32(0x7f800000));
+  const __m128i sign = _mm_slli_epi32(_mm_and_si128(half, _mm_set1_epi32(0x8000)), 16);
+  return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(_mm_castps_si128(scaled), special), sign));
+}
+COLIBRI_INLINE F32x16 load_f16(const uint16_t* p) {
+  F32x16 r;
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) r.v[i] = from_f16(load_four(p + 4 * i));
+  return r;
+}
+COLIBRI_INLINE F32x16 load_i8(const int8_t* p) {
+  F32x16 r;
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    int32_t four;
+    memcpy(&four, p + 4 * i, 4);
+    r.v[i] = _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(four)));
+  }
+  return r;
+}
+
+}  // namespace
+}  // namespace colibri::compute

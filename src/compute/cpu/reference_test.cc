@@ -1,0 +1,388 @@
+// Every operation of every level against a plain computation in double: proves the arithmetic itself, where
+// equality_test.cc proves that all levels do the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compute/cpu/test_data.h"
+
+namespace colibri::compute {
+namespace {
+
+class Reference : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { backend_ = test_backend(GetParam(), 2); }
+  std::unique_ptr<Backend> backend_;
+  Random random_{7};
+};
+
+std::vector<std::string> available_levels() {
+  std::vector<std::string> names;
+  for (const IsaLevel& level : isa_levels())
+    if (level.available) names.push_back(level.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Levels, Reference, testing::ValuesIn(available_levels()),
+                         [](const auto& level) { return level.param; });
+
+double dot(const float* a, const float* b, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+TEST_P(Reference, MatmulOfEveryEncodingIsTheDotProduct) {
+  for (Encoding encoding : kEncodings) {
+    for (int64_t rows : {1, 2, 5, 13, 29}) {
+      const int64_t n = 67, k = 96;
+      Weights w = random_weights(random_, encoding, n, k);
+      Block x = random_block(random_, rows, k), bias = random_block(random_, 1, n), y(rows, n);
+      backend_->matmul(x.rows(), w.packed, bias.values.data(), y.rows());
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < n; ++c)
+          ASSERT_NEAR(
+              y.rows().row(r)[c],
+              dot(x.rows().row(r), w.dense.rows().row(c), k) + static_cast<double>(bias.values[static_cast<size_t>(c)]),
+              1e-5)
+              << name(encoding) << " rows " << rows;
+    }
+  }
+}
+
+TEST_P(Reference, MatmulIsOneChainOfFusedMultiplyAdds) {
+  const int64_t rows = 3, n = 19, k = 77;
+  Weights w = random_weights(random_, Encoding::kF32, n, k);
+  Block x = random_block(random_, rows, k), y(rows, n);
+  backend_->matmul(x.rows(), w.packed, nullptr, y.rows());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < n; ++c) {
+      float chain = 0;
+      for (int64_t i = 0; i < k; ++i) chain = std::fmaf(x.rows().row(r)[i], w.dense.rows().row(c)[i], chain);
+      ASSERT_EQ(y.rows().row(r)[c], chain);
+    }
+  }
+}
+
+// k = 2 with the first product being c * 1 computes fma(a, b, c): edges where a fma in two roundings goes wrong.
+TEST_P(Reference, FmaRoundsOnceOnEdgeCases) {
+  const float tiny = 0x1p-149f, half_ulp = 0x1p-24f, inf = INFINITY;
+  const std::vector<float> edges = {0.0f,
+                                    1.0f,
+                                    -1.0f,
+                                    tiny,
+                                    -tiny,
+                                    0x1p-126f,
+                                    0x1.fffffep-127f,
+                                    3.0f,
+                                    half_ulp,
+                                    -half_ulp,
+                                    inf,
+                                    0x1.fffffep127f,
+                                    -0x1.fffffep127f,
+                                    0x1.000002p0f,
+                                    1e-30f,
+                                    0x1p-75f,
+                                    0x1.000002p-75f,
+                                    -0x1.fffffep-76f,
+                                    0x1.8p-64f,
+                                    0x1p64f,
+                                    1 + 0x1p-12f};
+  Weights w = random_weights(random_, Encoding::kF32, 16, 2);
+  auto* panel = reinterpret_cast<float*>(w.lines.data());
+  Block x(1, 2), y(1, 16);
+  std::vector<float> more = edges;
+  for (int i = 0; i < 60; ++i)  // random signs, exponents and mantissas
+    more.push_back(std::ldexp(random_.real(), static_cast<int>(random_.below(276)) - 149));
+  for (float a : more) {
+    for (float c : more) {
+      for (size_t first = 0; first < more.size(); first += 16) {
+        for (size_t i = 0; i < 16; ++i) {
+          panel[i] = 1.0f;
+          panel[16 + i] = more[(first + i) % more.size()];
+        }
+        x.values = {c, a};
+        backend_->matmul(x.rows(), w.packed, nullptr, y.rows());
+        for (size_t i = 0; i < 16; ++i) {
+          const float expected = std::fmaf(a, panel[16 + i], std::fmaf(c, 1.0f, 0.0f));
+          if (std::isnan(expected)) {
+            ASSERT_TRUE(std::isnan(y.values[i]));
+          } else {
+            ASSERT_EQ(y.values[i], expected) << a << " * " << panel[16 + i] << " + " << c;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Reference, EveryHalfAndBfloatDecodesExactly) {
+  for (Encoding encoding : {Encoding::kF16, Encoding::kBF16}) {
+    Weights w = random_weights(random_, encoding, 16, 1);
+    auto* panel = reinterpret_cast<uint16_t*>(w.lines.data());
+    Block x(1, 1), y(1, 16);
+    x.values = {1.0f};
+    for (uint32_t bits = 0; bits < 0x10000; bits += 16) {
+      for (uint32_t i = 0; i < 16; ++i) panel[i] = static_cast<uint16_t>(bits + i);
+      backend_->matmul(x.rows(), w.packed, nullptr, y.rows());
+      for (uint32_t i = 0; i < 16; ++i) {
+        const float expected = encoding == Encoding::kF16 ? f16_to_f32(panel[i]) : bf16_to_f32(panel[i]);
+        if (std::isnan(expected)) {
+          ASSERT_TRUE(std::isnan(y.values[i]));
+        } else {
+          ASSERT_EQ(y.values[i], expected) << name(encoding) << " bits " << bits + i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Reference, EmbedCopiesTheRowsOfTheIds) {
+  Weights table = random_weights(random_, Encoding::kQ8_0, 40, 64);
+  const std::vector<int32_t> ids = {39, 0, 17, 17};
+  Block out(4, 64);
+  backend_->embed(table.packed, ids, out.rows());
+  for (int64_t r = 0; r < 4; ++r)
+    for (int64_t i = 0; i < 64; ++i)
+      ASSERT_EQ(out.rows().row(r)[i], table.dense.rows().row(ids[static_cast<size_t>(r)])[i]);
+}
+
+TEST_P(Reference, RmsNormDividesByTheRootOfTheMeanSquare) {
+  for (int64_t n : {1, 15, 16, 17, 100}) {
+    Block x = random_block(random_, 3, n), weight = random_block(random_, 1, n), y(3, n);
+    backend_->rms_norm(x.rows(), weight.values.data(), 1e-5f, y.rows());
+    for (int64_t r = 0; r < 3; ++r) {
+      const float* row = x.rows().row(r);
+      const double root = std::sqrt(dot(row, row, n) / static_cast<double>(n) + 1e-5);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_NEAR(y.rows().row(r)[i],
+                    static_cast<double>(row[i]) / root * static_cast<double>(weight.values[static_cast<size_t>(i)]),
+                    2e-6);
+    }
+    backend_->rms_norm(x.rows(), weight.values.data(), 1e-5f, x.rows());
+    EXPECT_EQ(x, y) << "in place";
+  }
+}
+
+TEST_P(Reference, ActivationsFollowTheirFormulas) {
+  Block gate = random_block(random_, 2, 53, 30.0f), up = random_block(random_, 2, 53), out(2, 53), x = up;
+  backend_->silu_mul(gate.rows(), up.rows(), out.rows());
+  Block gates(2, 1);
+  gates.values = {0.75f, -3.0f};
+  backend_->scale_by_sigmoid(x.rows(), gates.rows());
+  for (size_t i = 0; i < out.values.size(); ++i) {
+    const double g = static_cast<double>(gate.values[i]), u = static_cast<double>(up.values[i]);
+    ASSERT_NEAR(out.values[i], g * sigmoid(g) * u, 3e-7 * std::abs(g) + 1e-30);
+    ASSERT_NEAR(x.values[i], u * sigmoid(static_cast<double>(gates.values[i / 53])), 2e-7);
+  }
+}
+
+TEST_P(Reference, SiluOfExtremesHasNoOverflow) {
+  Block gate(1, 5), up(1, 5), out(1, 5);
+  gate.values = {-1000.0f, 1000.0f, -88.0f, 0.0f, -0x1.fffffep127f};
+  up.values.assign(5, 1.0f);
+  backend_->silu_mul(gate.rows(), up.rows(), out.rows());
+  EXPECT_EQ(out.values, (std::vector<float>{0.0f, 1000.0f, out.values[2], 0.0f, 0.0f}));
+  EXPECT_NEAR(out.values[2], 0.0, 1e-36);
+}
+
+TEST_P(Reference, AddAndClamp) {
+  Block x = random_block(random_, 2, 21, 4.0f), y = random_block(random_, 2, 21, 4.0f);
+  Block sum = x;
+  backend_->add(sum.rows(), y.rows());
+  Block clamped = sum;
+  clamped.values[3] = NAN;
+  backend_->clamp(clamped.rows(), 2.5f);
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    ASSERT_EQ(sum.values[i], x.values[i] + y.values[i]);
+    if (i != 3) {
+      ASSERT_EQ(clamped.values[i], std::clamp(sum.values[i], -2.5f, 2.5f));
+    }
+  }
+  EXPECT_TRUE(std::isnan(clamped.values[3])) << "a NaN must stay visible";
+}
+
+TEST_P(Reference, RopeTurnsPairsAndLeavesTheRest) {
+  for (bool interleaved : {false, true}) {
+    for (int rotary : {6, 40, 64}) {
+      const int head_dim = 64, heads = 3;
+      const std::vector<int32_t> positions = {0, 9, 4};
+      Block x = random_block(random_, 3, heads * head_dim), turned = x;
+      Block cosines = random_block(random_, 10, rotary / 2), sines = random_block(random_, 10, rotary / 2);
+      const RopeTable table{interleaved, rotary, cosines.values.data(), sines.values.data()};
+      backend_->rope(turned.rows(), head_dim, positions, table);
+      for (int64_t r = 0; r < 3; ++r) {
+        for (int64_t h = 0; h < heads; ++h) {
+          const float* before = x.rows().row(r) + h * head_dim;
+          const float* after = turned.rows().row(r) + h * head_dim;
+          for (int i = 0; i < rotary / 2; ++i) {
+            const int a = interleaved ? 2 * i : i, b = interleaved ? 2 * i + 1 : i + rotary / 2;
+            const float c = cosines.rows().row(positions[static_cast<size_t>(r)])[i];
+            const float s = sines.rows().row(positions[static_cast<size_t>(r)])[i];
+            ASSERT_NEAR(after[a], before[a] * c - before[b] * s, 1e-6);
+            ASSERT_NEAR(after[b], before[b] * c + before[a] * s, 1e-6);
+          }
+          for (int i = rotary; i < head_dim; ++i) ASSERT_EQ(after[i], before[i]);
+        }
+      }
+    }
+  }
+}
+
+/// softmax(scale q k) v of one head over the first n of keys and values [positions, kv width].
+std::vector<double> attend(const float* q, Rows keys, Rows values, int64_t column, int64_t d, int64_t n, double scale) {
+  std::vector<double> p(static_cast<size_t>(n)), out(static_cast<size_t>(d));
+  for (int64_t j = 0; j < n; ++j) p[static_cast<size_t>(j)] = scale * dot(q, keys.row(j) + column, d);
+  const double largest = *std::max_element(p.begin(), p.end());
+  double sum = 0;
+  for (double& v : p) sum += v = std::exp(v - largest);
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = 0; i < d; ++i)
+      out[static_cast<size_t>(i)] += p[static_cast<size_t>(j)] / sum * static_cast<double>(values.row(j)[column + i]);
+  return out;
+}
+
+TEST_P(Reference, AttentionIsCausalGroupedAndSeesOnlyItsSegment) {
+  for (int head_dim : {16, 24, 80}) {
+    const int heads = 6, kv_heads = 2;
+    const int64_t before[] = {0, 70, 150}, rows[] = {65, 1, 20};  // a prompt, a decode step, a later chunk
+    Block q = random_block(random_, 86, heads * head_dim, 2.0f), out(86, heads * head_dim);
+    std::vector<AttentionSegment> segments;
+    std::vector<std::unique_ptr<Cache>> caches;
+    std::vector<Block> keys, values;
+    int64_t row = 0;
+    for (size_t s = 0; s < 3; ++s) {
+      const int64_t n = before[s] + rows[s];
+      keys.push_back(random_block(random_, n, kv_heads * head_dim, 2.0f));
+      values.push_back(random_block(random_, n, kv_heads * head_dim));
+      caches.push_back(std::make_unique<Cache>(kv_heads, head_dim, 192));
+      const AttentionSegment all{caches[s]->view, 0, n, 0};
+      backend_->kv_append(keys[s].rows(), values[s].rows(), {&all, 1});
+      segments.push_back({caches[s]->view, row, rows[s], before[s]});
+      row += rows[s];
+    }
+    AttentionParams params;
+    params.n_heads = heads;
+    params.scale = 0.3f;
+    backend_->attention(q.rows(), segments, params, out.rows());
+    for (size_t s = 0; s < 3; ++s) {
+      for (int64_t r = 0; r < rows[s]; ++r) {
+        for (int h = 0; h < heads; ++h) {
+          const int64_t column = h * head_dim, kv_column = h / (heads / kv_heads) * head_dim;
+          const std::vector<double> expected = attend(q.rows().row(segments[s].first_row + r) + column, keys[s].rows(),
+                                                      values[s].rows(), kv_column, head_dim, before[s] + r + 1, 0.3f);
+          const float* got = out.rows().row(segments[s].first_row + r) + column;
+          for (int i = 0; i < head_dim; ++i)
+            ASSERT_NEAR(got[i], expected[static_cast<size_t>(i)], 3e-6)
+                << "segment " << s << " row " << r << " head " << h;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Reference, AttentionSurvivesScoresThatGrowAndShrinkByHundreds) {
+  const int64_t n = 200, d = 16;
+  Block keys = random_block(random_, n, d, 100.0f), values = random_block(random_, n, d),
+        q = random_block(random_, 1, d, 5.0f);
+  for (int64_t j = 0; j < n; ++j)  // the largest scores come late, then fall again
+    for (int64_t i = 0; i < d; ++i)
+      keys.rows().row(j)[i] += static_cast<float>(j < 150 ? j : -j) * q.values[static_cast<size_t>(i)];
+  Cache cache(1, d, 208);
+  const AttentionSegment all{cache.view, 0, n, 0}, last{cache.view, 0, 1, n - 1};
+  Block out(1, d);
+  backend_->kv_append(keys.rows(), values.rows(), {&all, 1});
+  backend_->attention(q.rows(), {&last, 1}, {1, 1.0f}, out.rows());
+  const std::vector<double> expected = attend(q.values.data(), keys.rows(), values.rows(), 0, d, n, 1.0);
+  for (int64_t i = 0; i < d; ++i)
+    ASSERT_NEAR(out.values[static_cast<size_t>(i)], expected[static_cast<size_t>(i)], 1e-3);
+}
+
+TEST_P(Reference, RouteIsAStableSortOfTheSoftmax) {
+  RouterParams params;
+  params.n_experts = 13;
+  params.top_k = 5;
+  for (bool renormalise : {false, true}) {
+    params.renormalise = renormalise;
+    params.scale = renormalise ? 2.5f : 1.0f;
+    Block logits = random_block(random_, 40, 13, 3.0f);
+    for (float& v : logits.values) v = std::round(v);  // many ties
+    std::vector<int32_t> ids(200);
+    std::vector<float> weights(200);
+    backend_->route(logits.rows(), params, ids.data(), weights.data());
+    for (int64_t r = 0; r < 40; ++r) {
+      const float* row = logits.rows().row(r);
+      std::vector<int32_t> order(13);
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return row[a] > row[b]; });
+      double all = 0, chosen = 0;
+      for (int e = 0; e < 13; ++e) all += std::exp(static_cast<double>(row[e]));
+      for (size_t j = 0; j < 5; ++j) chosen += std::exp(static_cast<double>(row[order[j]])) / all;
+      for (size_t j = 0; j < 5; ++j) {
+        const size_t at = static_cast<size_t>(r) * 5 + j;
+        ASSERT_EQ(ids[at], order[j]);
+        const double p = std::exp(static_cast<double>(row[order[j]])) / all;
+        ASSERT_NEAR(weights[at], renormalise ? 2.5 * p / chosen : p, 1e-6);
+      }
+    }
+  }
+}
+
+TEST_P(Reference, RouteOfNanLogitsStillGivesDifferentExperts) {
+  Block logits = random_block(random_, 1, 8);
+  logits.values[2] = NAN;
+  RouterParams params;
+  params.n_experts = 8;
+  params.top_k = 4;
+  std::vector<int32_t> ids(4, -1);
+  std::vector<float> weights(4);
+  backend_->route(logits.rows(), params, ids.data(), weights.data());
+  std::sort(ids.begin(), ids.end());
+  EXPECT_TRUE(std::adjacent_find(ids.begin(), ids.end()) == ids.end());
+  EXPECT_GE(ids.front(), 0);
+  EXPECT_LT(ids.back(), 8);
+}
+
+TEST_P(Reference, ExpertsAreTheWeightedSumOfTheirFeedForwards) {
+  const int64_t hidden = 64, width = 32, rows = 30, n_experts = 9;
+  const int top_k = 3;
+  std::vector<Weights> gate, up, down;
+  std::vector<ExpertWeights> weights;
+  std::vector<const ExpertWeights*> experts(n_experts, nullptr);
+  for (int64_t e = 0; e < n_experts; ++e) {
+    const Encoding encoding = kEncodings[e % 4];
+    gate.push_back(random_weights(random_, encoding, width, hidden));
+    up.push_back(random_weights(random_, encoding, width, hidden));
+    down.push_back(random_weights(random_, encoding, hidden, width));
+    weights.push_back({gate.back().packed, up.back().packed, down.back().packed});
+  }
+  Block x = random_block(random_, rows, hidden), out(rows, hidden), mix = random_block(random_, rows, top_k);
+  std::vector<int32_t> ids;
+  for (int64_t r = 0; r < rows; ++r)
+    for (int j = 0; j < top_k; ++j) ids.push_back(static_cast<int32_t>((r * r + 3 * j + 5) % (n_experts - 1)));
+  for (int32_t e : ids) experts[static_cast<size_t>(e)] = &weights[static_cast<size_t>(e)];
+  ASSERT_EQ(experts.back(), nullptr) << "one expert without rows";
+  backend_->experts(x.rows(), ids.data(), mix.values.data(), top_k, experts, out.rows());
+  for (int64_t r = 0; r < rows; ++r) {
+    std::vector<double> expected(hidden);
+    for (size_t j = 0; j < top_k; ++j) {
+      const auto e = static_cast<size_t>(ids[static_cast<size_t>(r) * top_k + j]);
+      Block h(1, width);
+      for (int64_t i = 0; i < width; ++i) {
+        const double g = dot(x.rows().row(r), gate[e].dense.rows().row(i), hidden);
+        const double u = dot(x.rows().row(r), up[e].dense.rows().row(i), hidden);
+        h.values[static_cast<size_t>(i)] = static_cast<float>(g * sigmoid(g) * u);
+      }
+      for (int64_t i = 0; i < hidden; ++i)
+        expected[static_cast<size_t>(i)] +=
+            static_cast<double>(mix.rows().row(r)[j]) * dot(h.values.data(), down[e].dense.rows().row(i), width);
+    }
+    for (int64_t i = 0; i < hidden; ++i)
+      ASSERT_NEAR(out.rows().row(r)[i], expected[static_cast<size_t>(i)], 1e-3) << "row " << r;
+  }
+}
+
+}  // namespace
+}  // namespace colibri::compute

@@ -1,0 +1,49 @@
+// Operations that treat every row by itself.
+#include "base/check.h"
+#include "compute/cpu/cpu_backend.h"
+
+namespace colibri::compute {
+
+void CpuBackend::embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) {
+  COLIBRI_CHECK(static_cast<int64_t>(ids.size()) == out.rows && out.width == table.k);
+  for_each_row(out.rows, out.width, [&](int64_t r) { unpack_row(table, ids[static_cast<size_t>(r)], out.row(r)); });
+}
+
+void CpuBackend::rms_norm(Rows x, const float* weight, float eps, Rows y) {
+  COLIBRI_CHECK(x.rows == y.rows && x.width == y.width);
+  for_each_row(x.rows, x.width, [&](int64_t r) { kernels_.rms_norm(x.row(r), weight, eps, x.width, y.row(r)); });
+}
+
+void CpuBackend::add(Rows x, Rows y) {
+  COLIBRI_CHECK(x.rows == y.rows && x.width == y.width);
+  for_each_row(x.rows, x.width, [&](int64_t r) { kernels_.add(x.row(r), y.row(r), x.width); });
+}
+
+void CpuBackend::clamp(Rows x, float limit) {
+  for_each_row(x.rows, x.width, [&](int64_t r) { kernels_.clamp(x.row(r), limit, x.width); });
+}
+
+void CpuBackend::silu_mul(Rows gate, Rows up, Rows out) {
+  COLIBRI_CHECK(gate.rows == up.rows && gate.width == up.width && out.rows == gate.rows && out.width == gate.width);
+  for_each_row(gate.rows, gate.width,
+               [&](int64_t r) { kernels_.silu_mul(gate.row(r), up.row(r), gate.width, out.row(r)); });
+}
+
+void CpuBackend::scale_by_sigmoid(Rows x, Rows gate) {
+  COLIBRI_CHECK(gate.rows == x.rows && gate.width == 1);
+  for_each_row(x.rows, x.width, [&](int64_t r) { kernels_.scale_by_sigmoid(x.row(r), gate.data[r], x.width); });
+}
+
+void CpuBackend::rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) {
+  COLIBRI_CHECK(static_cast<int64_t>(positions.size()) == x.rows && x.width % head_dim == 0);
+  COLIBRI_CHECK(table.rotary_dim % 2 == 0 && table.rotary_dim <= head_dim);
+  const int64_t half = table.rotary_dim / 2;
+  for_each_row(x.rows, x.width, [&](int64_t r) {
+    const int64_t angles = positions[static_cast<size_t>(r)] * half;
+    const RopeJob job{x.row(r), x.width / head_dim, head_dim, table.cos + angles, table.sin + angles,
+                      half,     table.interleaved};
+    kernels_.rope(&job);
+  });
+}
+
+}  // namespace colibri::compute

@@ -1,0 +1,46 @@
+// How the work of a matrix product is cut: rows into tiles, tiles and panels into tasks. None of it changes a result.
+// Also the packing of a tile's activations.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tensor/packed.h"
+
+namespace colibri::compute {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// `rows` cut into as few tiles of at most `most` rows as possible, all nearly equal.
+struct RowTiles {
+  int64_t rows = 0;
+  int64_t most = 1;
+
+  int64_t count() const { return ceil_div(rows, most); }
+  int64_t first(int64_t tile) const { return rows * tile / count(); }
+  int64_t size(int64_t tile) const { return first(tile + 1) - first(tile); }
+};
+
+constexpr int64_t kMaxPanelsPerTask = 32;
+
+/// Panels that one task multiplies: few enough that their weights stay in a core's second-level cache while the row
+/// tiles pass over them, and that there are tasks for every thread. `matrices` of this shape share the tasks.
+inline int64_t panels_per_task(const PackedMatrix& w, int64_t matrices, int threads) {
+  constexpr int64_t kCacheBytes = 512 * 1024;
+  const int64_t cached = kCacheBytes / std::max<int64_t>(1, panel_bytes(w.encoding, w.k));
+  const int64_t shared = ceil_div(w.panels() * matrices, 4 * int64_t{threads});
+  const int64_t panels = std::clamp<int64_t>(std::min(cached, shared), 1, kMaxPanelsPerTask);
+  return panels >= 8 ? panels / 8 * 8 : panels >= 4 ? 4 : panels;
+}
+
+/// dst[k][rows] = the given rows of x, each [k].
+inline void pack_tile(const float* const* x, int64_t rows, int64_t k, float* dst) {
+  constexpr int64_t kStep = 64;  // so that the part being written stays in the first-level cache
+  for (int64_t begin = 0; begin < k; begin += kStep) {
+    const int64_t end = std::min(k, begin + kStep);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t i = begin; i < end; ++i) dst[i * rows + r] = x[r][i];
+  }
+}
+
+}  // namespace colibri::compute
