@@ -3,12 +3,11 @@
  * C99, self-contained, the only ABI of the library. Handles are opaque; option structs begin with their size, so that a
  * program built against an older header keeps working; nothing is global; the library never prints and never exits.
  *
- * Errors: functions that can fail return a colibri_status and fill the colibri_error out parameter (which may be NULL) with
- * one line: what, which file, the numbers, what to do next.
- * Strings: UTF-8 with an explicit size, also NUL-terminated. Memory that the library hands out is freed with the function
- * named beside it.
- * Thread-safety: a colibri_engine and a colibri_text may be used from several threads. A colibri_sequence belongs to one
- * thread at a time, but colibri_cancel may be called from any thread (and from a signal handler).
+ * Errors: functions that can fail return a colibri_status and fill the colibri_error out parameter (which may be NULL)
+ * with one line: what, which file, the numbers, what to do next. Strings: UTF-8 with an explicit size, also
+ * NUL-terminated. Memory that the library hands out is freed with the function named beside it. Thread-safety: a
+ * colibri_engine and a colibri_text may be used from several threads. A colibri_sequence belongs to one thread at a
+ * time, but colibri_cancel may be called from any thread (and from a signal handler).
  */
 #ifndef COLIBRI_COLIBRI_H_
 #define COLIBRI_COLIBRI_H_
@@ -49,8 +48,8 @@ typedef enum colibri_status {
 
 /* "COLIBRI_OK" ...; "unknown" for other numbers. */
 COLIBRI_API const char* colibri_status_name(colibri_status status);
-/* The exit status that a program should end with: 0 to 5; 130 for COLIBRI_CANCELLED, 2 for COLIBRI_CONTEXT_OVERFLOW, 3 for
- * COLIBRI_UNSUPPORTED. */
+/* The exit status that a program should end with: 0 to 5; 130 for COLIBRI_CANCELLED, 2 for COLIBRI_CONTEXT_OVERFLOW, 3
+ * for COLIBRI_UNSUPPORTED. */
 COLIBRI_API int colibri_exit_code(colibri_status status);
 
 typedef struct colibri_error {
@@ -72,9 +71,11 @@ typedef struct colibri_ids {
 } colibri_ids;
 COLIBRI_API void colibri_ids_free(colibri_ids* ids);
 
-/* ---- settings ----------------------------------------------------------------------------------------------------- */
+/* ---- settings -----------------------------------------------------------------------------------------------------
+ */
 
-/* One row of the settings table: the flag, the environment variable, the config key and the documentation follow from it. */
+/* One row of the settings table: the flag, the environment variable, the config key and the documentation follow from
+ * it. */
 typedef struct colibri_setting_info {
   const char* key;           /* "prefill_chunk" */
   const char* type;          /* "integer", "bytes", "choice", "number", "path", "boolean" */
@@ -93,13 +94,14 @@ typedef struct colibri_setting {
   const char* value;
 } colibri_setting;
 
-/* ---- text: tokenizer and chat template ---------------------------------------------------------------------------- */
+/* ---- text: tokenizer and chat template ----------------------------------------------------------------------------
+ */
 
 typedef struct colibri_text colibri_text;
 
 /* Opens the tokenizer (and the chat template, if there is one) of a model, of a folder with tokenizer.json, or of a
- * tokenizer.json file itself. Reads no weights. `template_file` NULL, or a bare Jinja file that replaces the model's; with
- * a template file, `path` may be NULL and only colibri_apply_template works. */
+ * tokenizer.json file itself. Reads no weights. `template_file` NULL, or a bare Jinja file that replaces the model's;
+ * with a template file, `path` may be NULL and only colibri_apply_template works. */
 COLIBRI_API colibri_status colibri_text_open(const char* path, const char* template_file, colibri_text** out,
                                              colibri_error* error);
 COLIBRI_API void colibri_text_close(colibri_text* text);
@@ -118,27 +120,30 @@ COLIBRI_API colibri_status colibri_detokenize(const colibri_text* text, const in
 COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, const char* request_json, size_t size,
                                                   const char* now, colibri_string* out, colibri_error* error);
 
-/* ---- reports that load nothing ------------------------------------------------------------------------------------- */
+/* ---- reports that load nothing -------------------------------------------------------------------------------------
+ */
 
 /* JSON about a model: family, shape, quantisation, tokenizer, files; with `tensors` nonzero every tensor. */
 COLIBRI_API colibri_status colibri_inspect(const char* path, int tensors, colibri_string* json, colibri_error* error);
-/* Reads every tensor: all there, right shape, finite; files whole. With `tokenizer_only` nonzero: vocabulary and template.
- * `json`: {"ok", "checked": {...}, "problems": [{"what", "file", "tensor"}]}, filled whenever the files could be opened.
- * COLIBRI_INVALID_MODEL when a problem was found. */
+/* Reads every tensor: all there, right shape, finite; files whole. With `tokenizer_only` nonzero: vocabulary and
+ * template. `json`: {"ok", "checked": {...}, "problems": [{"what", "file", "tensor"}]}, filled whenever the files could
+ * be opened. COLIBRI_INVALID_MODEL when a problem was found. */
 COLIBRI_API colibri_status colibri_validate(const char* path, int tokenizer_only, colibri_string* json,
                                             colibri_error* error);
 
 /* Checks every kernel of every instruction set of this CPU against the scalar code and times it. `what`: "kernels" or
- * "router". `json`: [{"isa", "operation", "encoding", "equal", "nanoseconds", "gflops"}]. COLIBRI_FAILED on a mismatch. */
+ * "router". `json`: [{"isa", "operation", "encoding", "equal", "nanoseconds", "gflops"}]. COLIBRI_FAILED on a mismatch.
+ */
 COLIBRI_API colibri_status colibri_self_test(const char* what, colibri_string* json, colibri_error* error);
 
-/* ---- engine -------------------------------------------------------------------------------------------------------- */
+/* ---- engine --------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct colibri_engine colibri_engine;
 
 typedef struct colibri_options {
-  size_t struct_size;             /* sizeof(colibri_options) */
-  const colibri_setting* settings;/* rows of the settings table; what is not named keeps its default */
+  size_t struct_size;              /* sizeof(colibri_options) */
+  const colibri_setting* settings; /* rows of the settings table; what is not named keeps its default */
   size_t n_settings;
   /* Progress of loading, from the loading thread; return nonzero to stop (COLIBRI_CANCELLED). May be NULL. */
   int (*progress)(void* user, uint64_t done_bytes, uint64_t total_bytes);
@@ -146,6 +151,9 @@ typedef struct colibri_options {
   /* Log lines, level 0 error to 3 debug, from any thread. May be NULL. */
   void (*log)(void* user, int level, const char* line);
   void* log_user;
+  /* With context = auto: plan this many tokens per sequence, at most what the model was trained for. 0: the engine
+   * chooses (the model's context, or what a quarter of the budget holds). */
+  int64_t wanted_context;
 } colibri_options;
 
 COLIBRI_API void colibri_options_init(colibri_options* options);
@@ -157,14 +165,14 @@ COLIBRI_API colibri_status colibri_open(const char* path, const colibri_options*
 COLIBRI_API void colibri_close(colibri_engine* engine);
 
 typedef struct colibri_info {
-  size_t struct_size;      /* set by the caller */
+  size_t struct_size; /* set by the caller */
   int32_t n_layers, n_moe_layers, n_experts, top_k, hidden_size, vocab_size;
-  int32_t context;         /* tokens per sequence that the engine planned for */
-  int32_t model_context;   /* what the model was trained for */
+  int32_t context;       /* tokens per sequence that the engine planned for */
+  int32_t model_context; /* what the model was trained for */
   int32_t threads;
   uint64_t planned_bytes, budget_bytes;
   double load_seconds;
-  const char* family;      /* these strings live as long as the engine */
+  const char* family; /* these strings live as long as the engine */
   const char* isa;
   const char* io;
 } colibri_info;
@@ -172,10 +180,13 @@ typedef struct colibri_info {
 COLIBRI_API colibri_status colibri_engine_info(const colibri_engine* engine, colibri_info* info, colibri_error* error);
 /* The engine's tokenizer and template; owned by the engine. NULL when the model came without one. */
 COLIBRI_API const colibri_text* colibri_engine_text(const colibri_engine* engine);
-/* The JSON of interfaces for statistics: activations per MoE layer and expert, memory, experts of prefill and decode. */
-COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json, colibri_error* error);
+/* The JSON of interfaces for statistics: activations per MoE layer and expert, memory, experts of prefill and decode.
+ */
+COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json,
+                                                colibri_error* error);
 
-/* ---- evaluate: logits and routing for given tokens ------------------------------------------------------------------ */
+/* ---- evaluate: logits and routing for given tokens ------------------------------------------------------------------
+ */
 
 typedef struct colibri_evaluate_callbacks {
   size_t struct_size;
@@ -192,7 +203,8 @@ typedef struct colibri_evaluate_callbacks {
 COLIBRI_API colibri_status colibri_evaluate(colibri_engine* engine, const int32_t* ids, size_t n,
                                             const colibri_evaluate_callbacks* callbacks, colibri_error* error);
 
-/* ---- sequences: a prompt in, a stream of events out ------------------------------------------------------------------ */
+/* ---- sequences: a prompt in, a stream of events out
+ * ------------------------------------------------------------------ */
 
 typedef struct colibri_sequence colibri_sequence;
 
@@ -214,8 +226,8 @@ typedef struct colibri_request {
   size_t n_logit_bias;
   const char* const* stop; /* stop strings */
   size_t n_stop;
-  int32_t ignore_eos;      /* nonzero: an end-of-text token does not end the sequence */
-  int32_t keep_special;    /* nonzero: special tokens appear in the text */
+  int32_t ignore_eos;   /* nonzero: an end-of-text token does not end the sequence */
+  int32_t keep_special; /* nonzero: special tokens appear in the text */
 } colibri_request;
 
 COLIBRI_API void colibri_request_init(const colibri_engine* engine, colibri_request* request);
@@ -231,7 +243,7 @@ typedef struct colibri_event {
   size_t struct_size; /* set by the caller */
   colibri_event_kind kind;
   int32_t token;
-  const char* text;   /* valid until the next call for this sequence */
+  const char* text; /* valid until the next call for this sequence */
   size_t text_size;
   int32_t n_prompt_done;
   const char* finish_reason; /* END: "stop", "length", "cancelled", "error" */
@@ -241,8 +253,8 @@ typedef struct colibri_event {
 } colibri_event;
 
 /* Queues a request. The request is copied. COLIBRI_CONTEXT_OVERFLOW before any work is done. */
-COLIBRI_API colibri_status colibri_submit(colibri_engine* engine, const colibri_request* request, colibri_sequence** out,
-                                          colibri_error* error);
+COLIBRI_API colibri_status colibri_submit(colibri_engine* engine, const colibri_request* request,
+                                          colibri_sequence** out, colibri_error* error);
 /* The next event, waiting up to timeout_ms (-1: for ever). */
 COLIBRI_API colibri_status colibri_next_event(colibri_sequence* sequence, int timeout_ms, colibri_event* event,
                                               colibri_error* error);

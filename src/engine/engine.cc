@@ -129,6 +129,17 @@ sampling::SamplingParams Engine::default_sampling() const {
   return params;
 }
 
+Json Engine::total_activations() const {
+  Json layers{Json::Array{}};
+  for (int layer = 0; experts_ && layer < experts_->n_layers(); ++layer) {
+    Json::Array counts;
+    for (int expert = 0; expert < experts_->n_experts(); ++expert)
+      counts.emplace_back(experts_->activations(layer, expert));
+    layers.push_back(std::move(counts));
+  }
+  return layers;
+}
+
 Status Engine::check_prompt(const TokenIds& ids, int64_t room) const {
   if (ids.empty()) return Error{ErrorCode::kUsage, "the prompt is empty; give at least one token"};
   for (size_t i = 0; i < ids.size(); ++i)

@@ -42,6 +42,8 @@ class Engine {
   const model::ModelDescription& description() const { return description_; }
   const TextModel* text() const { return text_ ? &*text_ : nullptr; }
   const EngineFacts& facts() const { return facts_; }
+  /// [[count per expert] per MoE layer] since the engine was opened.
+  Json total_activations() const;
   int64_t context() const { return plan_.decoder_limits.context; }
 
   /// Sampling defaults: generation_config.json, else temperature 1 without filters.

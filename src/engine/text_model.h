@@ -16,6 +16,8 @@ namespace colibri::engine {
 
 class TextModel {
  public:
+  static constexpr const char* kNoTemplate = "the model has no chat template";
+
   /// `path`: a model or tokenizer folder, a .gguf file, a tokenizer.json; empty with a `template_file`. kInvalidModel
   /// when there is neither a tokenizer nor a template.
   static Result<TextModel> open(const std::string& path, const std::string& template_file);
@@ -45,7 +47,7 @@ class TextModel {
   std::string source_;
   std::optional<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
-  std::string template_problem_ = "the model has no chat template";
+  std::string template_problem_ = kNoTemplate;
   Json special_tokens_{Json::Object{}};  // bos_token, eos_token ... as templates see them
 };
 

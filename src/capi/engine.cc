@@ -1,0 +1,144 @@
+#include "engine/engine.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "capi/border.h"
+#include "capi/handles.h"
+
+using namespace colibri;
+
+namespace {
+
+// Copies as much of a caller's sized struct as the caller knows; the rest keeps its default.
+template <typename T>
+T sized_copy(const T* source) {
+  T copy{};
+  if (source != nullptr) std::memcpy(&copy, source, std::min(source->struct_size, sizeof(T)));
+  return copy;
+}
+
+Result<engine::OpenOptions> open_options(const colibri_options& options) {
+  engine::OpenOptions result;
+  for (size_t i = 0; i < options.n_settings; ++i) {
+    const colibri_setting& setting = options.settings[i];
+    if (setting.key == nullptr || setting.value == nullptr) return capi::missing_argument("settings");
+    COLIBRI_TRY(engine::apply_setting(setting.key, setting.value, result.settings));
+  }
+  result.wanted_context = options.wanted_context;
+  if (options.progress != nullptr)
+    result.progress = [options](uint64_t done, uint64_t total) {
+      return options.progress(options.progress_user, done, total) == 0;
+    };
+  if (options.log != nullptr)
+    result.log = [options](int level, const std::string& line) { options.log(options.log_user, level, line.c_str()); };
+  return result;
+}
+
+class CallbackSink final : public engine::EvaluationSink {
+ public:
+  explicit CallbackSink(const colibri_evaluate_callbacks& callbacks) : c_(callbacks) {}
+  bool wants_logits() const override { return c_.logits != nullptr; }
+  bool on_logits(int64_t first, int64_t n, const float* logits, int vocab) override {
+    return c_.logits(c_.user, static_cast<int32_t>(first), static_cast<int32_t>(n), logits, vocab) == 0;
+  }
+  bool on_routing(int layer, int64_t first, int64_t n, const int32_t* ids, const float* weights, int top_k) override {
+    if (c_.routing == nullptr) return true;
+    return c_.routing(c_.user, layer, static_cast<int32_t>(first), static_cast<int32_t>(n), ids, weights, top_k) == 0;
+  }
+
+ private:
+  colibri_evaluate_callbacks c_;
+};
+
+Json engine_json(const engine::Engine& e) {
+  const engine::EngineFacts& facts = e.facts();
+  Json json;
+  json.set("model", facts.model);
+  json.set("load_seconds", facts.load_seconds);
+  json.set("activations", e.total_activations());
+  Json memory;
+  memory.set("budget_bytes", facts.budget_bytes);
+  memory.set("planned_bytes", facts.planned_bytes);
+  memory.set("peak_rss_bytes", platform::peak_rss_bytes());
+  json.set("memory", std::move(memory));
+  json.set("isa", facts.isa);
+  json.set("threads", facts.threads);
+  json.set("io", "buffered");
+  return json;
+}
+
+}  // namespace
+
+extern "C" {
+
+void colibri_options_init(colibri_options* options) {
+  *options = {};
+  options->struct_size = sizeof(colibri_options);
+}
+
+colibri_status colibri_open(const char* path, const colibri_options* options, colibri_engine** out,
+                            colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (path == nullptr || out == nullptr) return capi::missing_argument(path == nullptr ? "path" : "out");
+    COLIBRI_ASSIGN(const engine::OpenOptions open, open_options(sized_copy(options)));
+    auto handle = std::make_unique<colibri_engine>();
+    COLIBRI_ASSIGN(handle->engine, engine::Engine::open(path, open));
+    handle->text.model = handle->engine->text();
+    *out = handle.release();
+    return {};
+  });
+}
+
+void colibri_close(colibri_engine* engine) { delete engine; }
+
+colibri_status colibri_engine_info(const colibri_engine* engine, colibri_info* info, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr || info == nullptr) return capi::missing_argument(engine == nullptr ? "engine" : "info");
+    const engine::Engine& e = *engine->engine;
+    const model::ModelSpec& spec = e.spec();
+    const engine::EngineFacts& facts = e.facts();
+    colibri_info full{};
+    full.n_layers = spec.n_layers();
+    full.n_moe_layers = spec.n_moe_layers();
+    full.n_experts = spec.moe.router.n_experts;
+    full.top_k = spec.moe.router.top_k;
+    full.hidden_size = spec.hidden_size;
+    full.vocab_size = spec.vocab_size;
+    full.context = static_cast<int32_t>(e.context());
+    full.model_context = static_cast<int32_t>(spec.context);
+    full.threads = facts.threads;
+    full.planned_bytes = static_cast<uint64_t>(facts.planned_bytes);
+    full.budget_bytes = static_cast<uint64_t>(facts.budget_bytes);
+    full.load_seconds = facts.load_seconds;
+    full.family = spec.family.c_str();
+    full.isa = facts.isa.c_str();
+    full.io = "buffered";
+    full.struct_size = std::min(info->struct_size, sizeof(full));
+    std::memcpy(info, &full, full.struct_size);
+    return {};
+  });
+}
+
+const colibri_text* colibri_engine_text(const colibri_engine* engine) {
+  return engine != nullptr && engine->text.model != nullptr ? &engine->text : nullptr;
+}
+
+colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr || json == nullptr) return capi::missing_argument(engine == nullptr ? "engine" : "json");
+    return capi::export_string(engine_json(*engine->engine).dump(), json);
+  });
+}
+
+colibri_status colibri_evaluate(colibri_engine* engine, const int32_t* ids, size_t n,
+                                const colibri_evaluate_callbacks* callbacks, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr || (ids == nullptr && n > 0))
+      return capi::missing_argument(engine == nullptr ? "engine" : "ids");
+    CallbackSink sink(sized_copy(callbacks));
+    return engine->engine->evaluate(TokenIds(ids, ids + n), sink);
+  });
+}
+
+}  // extern "C"

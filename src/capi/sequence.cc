@@ -1,0 +1,144 @@
+#include "engine/sequence.h"
+
+#include <cstddef>
+#include <cstring>
+
+#include "capi/border.h"
+#include "capi/handles.h"
+
+using namespace colibri;
+
+namespace {
+
+sampling::SamplingParams sampling_params(const colibri_request& r) {
+  sampling::SamplingParams p;
+  p.temperature = r.temperature;
+  p.top_k = r.top_k;
+  p.top_p = r.top_p;
+  p.min_p = r.min_p;
+  p.repetition_penalty = r.repetition_penalty;
+  p.presence_penalty = r.presence_penalty;
+  p.frequency_penalty = r.frequency_penalty;
+  p.seed = r.seed;
+  for (size_t i = 0; i < r.n_logit_bias; ++i) p.logit_bias.emplace_back(r.logit_bias[i].token, r.logit_bias[i].bias);
+  return p;
+}
+
+Result<engine::Request> engine_request(const colibri_request& r) {
+  if (r.prompt == nullptr && r.n_prompt > 0) return capi::missing_argument("prompt");
+  engine::Request request;
+  request.prompt.assign(r.prompt, r.prompt + r.n_prompt);
+  request.max_tokens = r.max_tokens;
+  request.sampling = sampling_params(r);
+  for (size_t i = 0; i < r.n_stop; ++i) {
+    if (r.stop[i] == nullptr || *r.stop[i] == '\0') return Error{ErrorCode::kUsage, "a stop string is empty"};
+    request.stop.emplace_back(r.stop[i]);
+  }
+  request.ignore_eos = r.ignore_eos != 0;
+  request.keep_special = r.keep_special != 0;
+  return request;
+}
+
+colibri_event_kind kind_of(engine::EventKind kind) {
+  switch (kind) {
+    case engine::EventKind::kToken:
+      return COLIBRI_EVENT_TOKEN;
+    case engine::EventKind::kEnd:
+      return COLIBRI_EVENT_END;
+    case engine::EventKind::kProgress:
+      return COLIBRI_EVENT_PROGRESS;
+  }
+  return COLIBRI_EVENT_NONE;
+}
+
+colibri_event describe(const engine::TokenEvent& event) {
+  colibri_event out{};
+  out.kind = kind_of(event.kind);
+  out.token = event.token;
+  out.text = event.text.c_str();
+  out.text_size = event.text.size();
+  out.n_prompt_done = static_cast<int32_t>(event.prompt_done);
+  out.seconds = event.seconds;
+  if (event.kind != engine::EventKind::kEnd) return out;
+  out.finish_reason = event.finish_reason;
+  const std::string_view reason = event.finish_reason;
+  if (reason == "error") out.status = static_cast<colibri_status>(event.code);
+  if (reason == "cancelled") out.status = COLIBRI_CANCELLED;
+  if (!event.error.empty()) out.error = event.error.c_str();
+  return out;
+}
+
+}  // namespace
+
+extern "C" {
+
+void colibri_request_init(const colibri_engine* engine, colibri_request* request) {
+  *request = {};
+  request->struct_size = sizeof(colibri_request);
+  request->max_tokens = -1;
+  const sampling::SamplingParams p =
+      engine != nullptr ? engine->engine->default_sampling() : sampling::SamplingParams{};
+  request->temperature = p.temperature;
+  request->top_k = p.top_k;
+  request->top_p = p.top_p;
+  request->min_p = p.min_p;
+  request->repetition_penalty = p.repetition_penalty;
+}
+
+colibri_status colibri_submit(colibri_engine* engine, const colibri_request* request, colibri_sequence** out,
+                              colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr || request == nullptr || out == nullptr)
+      return capi::missing_argument("engine, request or out");
+    colibri_request full;
+    colibri_request_init(engine, &full);
+    std::memcpy(&full, request, std::min(request->struct_size, sizeof(full)));
+    COLIBRI_ASSIGN(engine::Request copied, engine_request(full));
+    auto handle = std::make_unique<colibri_sequence>();
+    handle->engine = engine->engine.get();
+    COLIBRI_ASSIGN(handle->sequence, engine->engine->submit(std::move(copied)));
+    *out = handle.release();
+    return {};
+  });
+}
+
+colibri_status colibri_next_event(colibri_sequence* sequence, int timeout_ms, colibri_event* event,
+                                  colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (sequence == nullptr || event == nullptr)
+      return capi::missing_argument(sequence == nullptr ? "sequence" : "event");
+    colibri_event full{};
+    full.kind = COLIBRI_EVENT_NONE;
+    // After END there is nothing more to wait for: END is given again.
+    if (sequence->ended || sequence->sequence->stream.pop(timeout_ms, sequence->event))
+      full = describe(sequence->event);
+    sequence->ended = sequence->ended || full.kind == COLIBRI_EVENT_END;
+    full.struct_size = std::min(event->struct_size, sizeof(full));
+    std::memcpy(event, &full, full.struct_size);
+    return {};
+  });
+}
+
+void colibri_cancel(colibri_sequence* sequence) {
+  if (sequence != nullptr) sequence->sequence->cancelled.store(true);
+}
+
+colibri_status colibri_sequence_stats(const colibri_sequence* sequence, colibri_string* json, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (sequence == nullptr || json == nullptr)
+      return capi::missing_argument(sequence == nullptr ? "sequence" : "json");
+    if (!sequence->ended) return Error{ErrorCode::kUsage, "statistics are complete only after the END event"};
+    const engine::Sequence& s = *sequence->sequence;
+    return capi::export_string(
+        engine::stats_json(s.stats, sequence->engine->facts(), s.n_prompt(), s.n_generated()).dump(), json);
+  });
+}
+
+void colibri_sequence_free(colibri_sequence* sequence) {
+  if (sequence == nullptr) return;
+  sequence->sequence->cancelled.store(true);
+  sequence->engine->wake();
+  delete sequence;
+}
+
+}  // extern "C"
