@@ -1,108 +1,9 @@
-// Random problems for the tests of this folder, the same on every machine.
+// What the tests of this folder share.
 #pragma once
 
-#include <cstring>
-#include <vector>
-
-#include "compute/backend.h"
-#include "tensor/convert.h"
+#include "compute/cpu/random_data.h"
 
 namespace colibri::compute {
-
-/// xorshift64*: small, and equal everywhere (the distributions of <random> are not).
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
-  uint64_t bits() {
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 0x2545f4914f6cdd1du;
-  }
-  int64_t below(int64_t n) { return static_cast<int64_t>((bits() >> 33) % static_cast<uint64_t>(n)); }
-  /// Uniform in [-1, 1).
-  float real() { return static_cast<float>(static_cast<int32_t>(bits() >> 40) - (1 << 23)) * 0x1p-23f; }
-
- private:
-  uint64_t state_;
-};
-
-/// Rows that own their memory.
-struct Block {
-  std::vector<float> values;
-  int64_t width = 0;
-
-  Block() = default;
-  Block(int64_t rows, int64_t n) : values(static_cast<size_t>(rows * n)), width(n) {}
-  Rows rows() { return {values.data(), static_cast<int64_t>(values.size()) / width, width}; }
-  bool operator==(const Block& other) const {
-    return values.size() == other.values.size() &&
-           std::memcmp(values.data(), other.values.data(), values.size() * sizeof(float)) == 0;
-  }
-};
-
-inline Block random_block(Random& random, int64_t rows, int64_t width, float size = 1.0f) {
-  Block block(rows, width);
-  for (float& v : block.values) v = size * random.real();
-  return block;
-}
-
-/// A packed matrix that owns its memory, and the same numbers as rows.
-struct Weights {
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<Line> lines;
-  PackedMatrix packed;
-  Block dense;  ///< [n, k]
-};
-
-inline DType file_type(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kF32:
-      return DType::kF32;
-    case Encoding::kF16:
-      return DType::kF16;
-    case Encoding::kBF16:
-      return DType::kBF16;
-    case Encoding::kQ8_0:
-      return DType::kQ8_0;
-  }
-  return DType::kF32;
-}
-
-template <typename T>
-void append_bytes(std::vector<std::byte>& bytes, T value) {
-  const auto* p = reinterpret_cast<const std::byte*>(&value);
-  bytes.insert(bytes.end(), p, p + sizeof value);
-}
-
-/// Elements of one row as the file type has them.
-inline void append_random_row(Random& random, Encoding encoding, int64_t k, std::vector<std::byte>& bytes) {
-  for (int64_t i = 0; i < k; ++i) {
-    if (encoding == Encoding::kF32) append_bytes(bytes, random.real());
-    if (encoding == Encoding::kF16) append_bytes(bytes, f32_to_f16(random.real()));
-    if (encoding == Encoding::kBF16) append_bytes(bytes, f32_to_bf16(random.real()));
-    if (encoding != Encoding::kQ8_0) continue;
-    if (i % 32 == 0) append_bytes(bytes, f32_to_f16(random.real() / 64));
-    append_bytes(bytes, static_cast<int8_t>(random.below(256) - 128));
-  }
-}
-
-inline Weights random_weights(Random& random, Encoding encoding, int64_t n, int64_t k) {
-  std::vector<std::byte> file;
-  for (int64_t row = 0; row < n; ++row) append_random_row(random, encoding, k, file);
-  Weights w;
-  w.lines.resize(static_cast<size_t>(packed_bytes(encoding, n, k) + 63) / 64);
-  auto* bytes = reinterpret_cast<std::byte*>(w.lines.data());
-  pack_rows(file_type(encoding), file.data(), 0, n, n, k, bytes);
-  w.packed = {encoding, n, k, bytes};
-  w.dense = Block(n, k);
-  for (int64_t row = 0; row < n; ++row) unpack_row(w.packed, row, w.dense.rows().row(row));
-  return w;
-}
-
-constexpr Encoding kEncodings[] = {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kQ8_0};
 
 /// Large enough for every problem of these tests.
 inline BackendLimits test_limits() {
@@ -127,22 +28,5 @@ inline std::unique_ptr<Backend> test_backend(const std::string& isa, int threads
   options.limits = test_limits();
   return create_cpu_backend(options).value();
 }
-
-/// The keys and values of one sequence.
-struct Cache {
-  std::vector<float> keys, values;
-  KvView view;
-  /// Positions that nobody wrote hold NaN: a kernel that used one would show it.
-  Cache(int kv_heads, int head_dim, int64_t capacity) {
-    view.capacity = capacity;
-    view.kv_heads = kv_heads;
-    view.head_dim = head_dim;
-    keys.assign(static_cast<size_t>(kv_heads * view.key_head_floats()), __builtin_nanf(""));
-    values.assign(static_cast<size_t>(kv_heads * view.value_head_floats()), __builtin_nanf(""));
-    view.keys = keys.data();
-    view.values = values.data();
-  }
-  Cache(const Cache&) = delete;
-};
 
 }  // namespace colibri::compute

@@ -49,7 +49,7 @@ COLIBRI_INLINE float maximum_of_lanes(F32x16 x) {
 constexpr float kExpLow = -87.33654f;
 constexpr float kExpHigh = 88.72283f;
 
-/// e^x within one unit in the last place; 0 below kExpLow, infinity above kExpHigh.
+/// e^x within 1.1 units in the last place; 0 below kExpLow, infinity above kExpHigh.
 /// x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q interpolated at the Chebyshev nodes of that range.
 COLIBRI_INLINE F32x16 exponential(F32x16 x) {
   const F32x16 magic = broadcast(0x1.8p23f);  // adding it rounds to an integer, which the low bits then hold

@@ -1,0 +1,182 @@
+// Self-checks: every level against the scalar code on random data, bit by bit, with timings.
+#include <chrono>
+#include <functional>
+
+#include "compute/backend.h"
+#include "compute/cpu/random_data.h"
+
+namespace colibri::compute {
+namespace {
+
+constexpr int64_t kRows = 16, kWidth = 512, kExpertWidth = 128, kPositions = 96;
+constexpr int kExperts = 8, kTopK = 2, kHeads = 8, kKvHeads = 2, kHeadDim = 64;
+constexpr int64_t kRouterRows = 64;
+constexpr int kRouterExperts = 512, kRouterTopK = 16;
+
+/// Something to run on each level. `out` is what must be equal.
+struct Case {
+  std::string operation, encoding;
+  int64_t rows = 1;
+  double flops = 0;
+  Block out;
+  std::function<void(Backend&, Block& out)> run;
+};
+
+BackendLimits limits() {
+  BackendLimits l;
+  l.max_rows = kRouterRows;
+  l.max_inputs = kWidth;
+  l.max_expert_width = kExpertWidth;
+  l.n_experts = kRouterExperts;
+  l.top_k = kRouterTopK;
+  l.head_dim = kHeadDim;
+  l.n_heads = kHeads;
+  l.n_kv_heads = kKvHeads;
+  return l;
+}
+
+/// Runs once for the result, then for about two milliseconds for the time.
+double nanoseconds_per_run(Backend& backend, Case& c) {
+  using Clock = std::chrono::steady_clock;
+  c.run(backend, c.out);
+  Block scrap = c.out;
+  int64_t runs = 0;
+  const auto start = Clock::now();
+  std::chrono::duration<double, std::nano> elapsed{};
+  for (; elapsed.count() < 2e6; elapsed = Clock::now() - start, ++runs) c.run(backend, scrap);
+  return elapsed.count() / static_cast<double>(runs);
+}
+
+Result<std::vector<KernelReport>> run_cases(std::vector<Case> cases) {
+  BackendOptions options;
+  options.limits = limits();
+  options.isa = "scalar";
+  COLIBRI_ASSIGN(std::unique_ptr<Backend> scalar, create_cpu_backend(options));
+  std::vector<KernelReport> reports;
+  for (Case& c : cases) {
+    Case expected = c;
+    expected.run(*scalar, expected.out);
+    for (const IsaLevel& level : isa_levels()) {
+      if (!level.available) continue;
+      options.isa = level.name;
+      COLIBRI_ASSIGN(std::unique_ptr<Backend> backend, create_cpu_backend(options));
+      const double ns = nanoseconds_per_run(*backend, c);
+      reports.push_back(
+          {level.name, c.operation, c.encoding, c.out == expected.out, ns / static_cast<double>(c.rows), c.flops / ns});
+    }
+  }
+  return reports;
+}
+
+/// All data of the kernel cases, which refer to it.
+struct Problem {
+  Random random{42};
+  Block x = random_block(random, kRows, kWidth), y = random_block(random, kRows, kWidth);
+  Block queries = random_block(random, kRows, kHeads* kHeadDim);
+  Block keys = random_block(random, kPositions, kKvHeads*kHeadDim), values = keys;
+  Cache cache{kKvHeads, kHeadDim, kPositions};
+  std::vector<int32_t> positions, ids;
+  std::vector<Weights> matrices;  ///< [kWidth, kWidth] of each encoding
+  std::vector<Weights> expert_matrices;
+  std::vector<ExpertWeights> experts;
+  std::vector<const ExpertWeights*> expert_pointers;
+
+  Problem() {
+    for (Encoding e : kEncodings) matrices.push_back(random_weights(random, e, kWidth, kWidth));
+    for (int32_t r = 0; r < kRows; ++r) positions.push_back(r);
+    for (int i = 0; i < kRows * kTopK; ++i)
+      ids.push_back(static_cast<int32_t>(random.below(kExperts / kTopK)) * kTopK + i % kTopK);
+    for (int i = 0; i < kExperts; ++i) {
+      const Encoding e = kEncodings[i % 4];
+      expert_matrices.push_back(random_weights(random, e, kExpertWidth, kWidth));
+      expert_matrices.push_back(random_weights(random, e, kWidth, kExpertWidth));
+      const size_t gate = expert_matrices.size() - 2;
+      experts.push_back({expert_matrices[gate].packed, expert_matrices[gate].packed, expert_matrices[gate + 1].packed});
+    }
+    for (const ExpertWeights& e : experts) expert_pointers.push_back(&e);
+  }
+  AttentionSegment all_keys() const { return {cache.view, 0, kPositions, 0}; }
+  AttentionSegment last_rows() const { return {cache.view, 0, kRows, kPositions - kRows}; }
+};
+
+void add_matmul_cases(Problem& p, std::vector<Case>& cases) {
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    for (const Weights& w : p.matrices) {
+      cases.push_back({"matmul of " + std::to_string(rows) + (rows == 1 ? " row" : " rows"),
+                       std::string(name(w.packed.encoding)), rows, 2.0 * static_cast<double>(rows * kWidth * kWidth),
+                       Block(rows, kWidth), [&p, &w, rows](Backend& b, Block& out) {
+                         b.matmul(p.x.rows().slice(0, rows), w.packed, nullptr, out.rows());
+                       }});
+    }
+  }
+}
+
+void add_row_cases(Problem& p, std::vector<Case>& cases) {
+  cases.push_back({"rms_norm", "f32", kRows, 0, Block(kRows, kWidth),
+                   [&p](Backend& b, Block& out) { b.rms_norm(p.x.rows(), p.y.values.data(), 1e-6f, out.rows()); }});
+  cases.push_back({"silu_mul", "f32", kRows, 0, Block(kRows, kWidth),
+                   [&p](Backend& b, Block& out) { b.silu_mul(p.x.rows(), p.y.rows(), out.rows()); }});
+  cases.push_back({"rope", "f32", kRows, 0, Block(kRows, kWidth), [&p](Backend& b, Block& out) {
+                     out = p.x;
+                     const RopeTable table{false, kHeadDim, p.y.values.data(), p.y.values.data() + kRows};
+                     b.rope(out.rows(), kHeadDim, p.positions, table);
+                   }});
+}
+
+void add_layer_cases(Problem& p, std::vector<Case>& cases) {
+  const double attention_flops = 4.0 * static_cast<double>(kRows * kHeads * kHeadDim * (kPositions - kRows / 2));
+  cases.push_back({"attention", "f32", kRows, attention_flops, Block(kRows, kWidth), [&p](Backend& b, Block& out) {
+                     const AttentionSegment all = p.all_keys(), last = p.last_rows();
+                     b.kv_append(p.keys.rows(), p.values.rows(), {&all, 1});
+                     b.attention(p.queries.rows(), {&last, 1}, {kHeads, 0.125f}, out.rows());
+                   }});
+  cases.push_back({"experts", "mixed", kRows, 6.0 * static_cast<double>(kRows * kTopK * kWidth * kExpertWidth),
+                   Block(kRows, kWidth), [&p](Backend& b, Block& out) {
+                     b.experts(p.x.rows(), p.ids.data(), p.y.values.data(), kTopK, p.expert_pointers, out.rows());
+                   }});
+}
+
+Case router_case(Random& random, int n_experts, int top_k, bool renormalise) {
+  Block logits = random_block(random, kRouterRows, n_experts, 4.0f);
+  for (size_t i = 0; i + 1 < logits.values.size(); i += 5) logits.values[i] = logits.values[i + 1];  // ties
+  RouterParams params;
+  params.n_experts = n_experts;
+  params.top_k = top_k;
+  params.renormalise = renormalise;
+  Case c{"route",
+         std::to_string(n_experts) + " experts, top " + std::to_string(top_k),
+         kRouterRows,
+         0,
+         Block(2 * kRouterRows, top_k),
+         {}};
+  c.run = [logits, params](Backend& b, Block& out) mutable {
+    float* weights = out.values.data();
+    std::vector<int32_t> ids(static_cast<size_t>(kRouterRows * params.top_k));
+    b.route(logits.rows(), params, ids.data(), weights);
+    std::copy(ids.begin(), ids.end(), weights + ids.size());  // small numbers are exact as floats
+  };
+  return c;
+}
+
+}  // namespace
+
+Result<std::vector<KernelReport>> test_kernels() {
+  Problem problem;
+  std::vector<Case> cases;
+  add_matmul_cases(problem, cases);
+  add_row_cases(problem, cases);
+  add_layer_cases(problem, cases);
+  return run_cases(std::move(cases));
+}
+
+Result<std::vector<KernelReport>> test_router() {
+  Random random(43);
+  std::vector<Case> cases;
+  cases.push_back(router_case(random, 8, 2, true));
+  cases.push_back(router_case(random, 64, 8, false));
+  cases.push_back(router_case(random, 128, 8, true));
+  cases.push_back(router_case(random, kRouterExperts, 10, true));
+  return run_cases(std::move(cases));
+}
+
+}  // namespace colibri::compute
