@@ -1,8 +1,8 @@
 // TensorCatalog: what a model's files hold, whatever their format.
 //
-// open_catalog() reads headers only (never weights), checks every number in them against the files' sizes, and gives each
-// tensor's name, type, shape and place. After it every range can be read without further checks.
-// Ownership: the catalog owns the open files. Thread-safety: const functions may be called from several threads.
+// open_catalog() reads headers only (never weights), checks every number in them against the files' sizes, and gives
+// each tensor's name, type, shape and place. After it every range can be read without further checks. Ownership: the
+// catalog owns the open files. Thread-safety: const functions may be called from several threads.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,8 @@ struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  int file = 0;         ///< index into files()
-  int64_t offset = 0;   ///< absolute, in bytes
+  int file = 0;        ///< index into files()
+  int64_t offset = 0;  ///< absolute, in bytes
   int64_t bytes = 0;
 };
 
@@ -55,9 +55,9 @@ class TensorCatalog {
   Json metadata_;
 };
 
-/// Opens a model: a folder with model.safetensors or model.safetensors.index.json and its shards (or exactly one *.gguf /
-/// one split set), a .gguf file (any shard of a split set names the set), or a .safetensors file.
-/// Errors (kInvalidModel) name the file: missing, unreadable, truncated (with expected and found bytes), missing or extra
+/// Opens a model: a folder with model.safetensors or model.safetensors.index.json and its shards (or exactly one *.gguf
+/// / one split set), a .gguf file (any shard of a split set names the set), or a .safetensors file. Errors
+/// (kInvalidModel) name the file: missing, unreadable, truncated (with expected and found bytes), missing or extra
 /// shards, ranges that overlap or leave the file, shapes that do not fit their bytes, duplicate names.
 Result<TensorCatalog> open_catalog(const std::string& path);
 

@@ -1,0 +1,149 @@
+#include "formats/catalog.h"
+
+#include <chrono>
+
+#include "formats/test_files.h"
+#include "tensor/convert.h"
+
+namespace colibri::formats {
+namespace {
+
+class Catalog : public FolderTest {};
+
+TEST_F(Catalog, NothingThereIsSaid) {
+  EXPECT_SAYS(open_error(path("none")), "none: cannot open: No such file");
+  EXPECT_SAYS(open_error(folder_), "holds no model.safetensors");
+  write("pytorch_model.bin", "PK\x03\x04");
+  EXPECT_SAYS(open_error(folder_), "it holds PyTorch checkpoints (\"pytorch_model.bin\")");
+  write("model-00001-of-00002.safetensors", safetensors_with({"a"}));
+  EXPECT_SAYS(open_error(folder_), "give the path of one, or fetch the missing index");
+}
+
+TEST_F(Catalog, ReadingATruncatedFileNamesTheTensor) {
+  write("m.safetensors", safetensors_with({"a"}));
+  const auto catalog = open_catalog(path("m.safetensors"));
+  ASSERT_TRUE(catalog.ok());
+  std::filesystem::resize_file(path("m.safetensors"), 20);
+  std::byte bytes[4];
+  const Status status = catalog->read(catalog->tensors()[0], 0, bytes);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kIo);
+  EXPECT_SAYS(status.error().message, "tensor \"a\"");
+  EXPECT_SAYS(status.error().message, "truncated");
+}
+
+TEST_F(Catalog, ReadingBeyondATensorIsAProgrammingError) {
+  write("m.safetensors", safetensors_with({"a"}));
+  const auto catalog = open_catalog(path("m.safetensors"));
+  ASSERT_TRUE(catalog.ok());
+  std::byte bytes[4];
+  EXPECT_DEATH((void)catalog->read(catalog->tensors()[0], 1, bytes), "internal error");
+}
+
+TEST_F(Catalog, ManyTensorsOpenFast) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 100000; ++i)
+    names.push_back("model.layers.0.mlp.experts." + std::to_string(i) + ".gate_proj.weight");
+  write("many.safetensors", safetensors_with(names));
+  Gguf gguf;
+  for (size_t i = 0; i < names.size(); ++i) gguf.tensor(names[i], {8}, 0, 32 * i);
+  write("many.gguf", gguf.file(32 * names.size()));
+  for (const char* file : {"many.safetensors", "many.gguf"}) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto catalog = open_catalog(path(file));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    ASSERT_TRUE(catalog.ok()) << catalog.error().message;
+    EXPECT_EQ(catalog->tensors().size(), names.size());
+    EXPECT_LT(seconds.count(), 20.0);  // far below one in a release build; quadratic code takes minutes
+    RecordProperty(file, static_cast<int>(seconds.count() * 1000));
+  }
+}
+
+class Shared : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = shared_folder();
+    if (folder_.empty()) GTEST_SKIP() << "the shared test data are not here";
+  }
+  std::string folder_;
+};
+
+// Every tensor has a name, positive dimensions, and bytes that follow from them.
+void expect_sane(const std::string& path) {
+  SCOPED_TRACE(path);
+  const auto catalog = open_catalog(path);
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message;
+  EXPECT_GT(catalog->tensors().size(), 3u);
+  for (const TensorInfo& tensor : catalog->tensors()) {
+    const DTypeInfo& type = info(tensor.dtype);
+    EXPECT_FALSE(tensor.name.empty());
+    EXPECT_EQ(tensor.bytes, tensor.shape.elements() / type.block_elements * type.block_bytes) << tensor.name;
+    EXPECT_GT(tensor.bytes, 0) << tensor.name;
+    EXPECT_EQ(catalog->find(tensor.name), &tensor);
+  }
+}
+
+TEST_F(Shared, EveryCheckpointOpens) {
+  int n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/oracle/checkpoints")) {
+    expect_sane(entry.path().string());
+    expect_sane((entry.path() / "expected.safetensors").string());
+    ++n;
+  }
+  EXPECT_GE(n, 50);
+}
+
+TEST_F(Shared, EveryGgufOpensWithItsMetadata) {
+  int n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/oracle/gguf")) {
+    if (entry.path().extension() != ".gguf") continue;
+    expect_sane(entry.path().string());
+    const auto catalog = open_catalog(entry.path().string());
+    const Json* architecture = catalog->metadata().find("general.architecture");
+    ASSERT_NE(architecture, nullptr);
+    const TensorInfo* embedding = catalog->find("token_embd.weight");
+    ASSERT_NE(embedding, nullptr);
+    const Json* width = catalog->metadata().find(architecture->as_string() + ".embedding_length");
+    ASSERT_NE(width, nullptr);
+    EXPECT_EQ(embedding->shape[1], width->as_int()) << entry.path();  // row-major: [vocabulary, width]
+    EXPECT_EQ(embedding->shape[0], 384) << entry.path();
+    ++n;
+  }
+  EXPECT_GE(n, 30);
+}
+
+TEST_F(Shared, ShardedCheckpointKnowsItsFiles) {
+  const auto catalog = open_catalog(folder_ + "/oracle/checkpoints/qwen3_moe_bf16_sharded");
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message;
+  EXPECT_EQ(catalog->files().size(), 3u);
+}
+
+std::vector<std::byte> bytes_of(const TensorCatalog& catalog, const std::string& name) {
+  const TensorInfo* tensor = catalog.find(name);
+  EXPECT_NE(tensor, nullptr) << name;
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor->bytes));
+  EXPECT_TRUE(catalog.read(*tensor, 0, bytes).ok());
+  return bytes;
+}
+
+TEST_F(Shared, ConversionsEqualTheReferenceBitForBit) {
+  const auto catalog = open_catalog(folder_ + "/oracle/quant_vectors.safetensors");
+  ASSERT_TRUE(catalog.ok()) << catalog.error().message;
+  int compared = 0;
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
+    const DTypeInfo& type = info(static_cast<DType>(i));
+    const std::string name(type.name);
+    if (!type.readable || catalog->find(name + ".raw") == nullptr) continue;
+    const std::vector<std::byte> bytes = bytes_of(*catalog, name + ".raw"), want = bytes_of(*catalog, name + ".f32");
+    std::vector<float> got(want.size() / sizeof(float));
+    ASSERT_EQ(bytes.size(),
+              got.size() / static_cast<size_t>(type.block_elements) * static_cast<size_t>(type.block_bytes));
+    convert_to_f32(type.dtype, bytes.data(), static_cast<int64_t>(got.size()), got.data());
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0) << name;
+    ++compared;
+  }
+  EXPECT_GE(compared, 2);  // BF16, Q8_0 and what becomes readable later
+}
+
+}  // namespace
+}  // namespace colibri::formats
