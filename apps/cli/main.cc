@@ -1,0 +1,85 @@
+// colibri: the command-line program, a client of colibri.h like anybody else's.
+
+#include <sys/resource.h>
+
+#include <clocale>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "args.h"
+#include "commands.h"
+#include "output.h"
+#include "settings.h"
+#include "signals.h"
+
+namespace colibri::cli {
+namespace {
+
+// Models come in hundreds of files.
+void allow_many_files() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+Status dispatch(const Arguments& args, StandardOutput& out) {
+  const std::string& command = args.command;
+  if (command == "help") return out.write(args.help);
+  if (command == "version") return version_command(args.report, out);
+  if (Status known = check_environment_names(); !known) return known;
+  if (command == "run") return run_command(args.run, out);
+  if (command == "chat") return chat_command(args.chat, out);
+  if (command == "tokenize") return tokenize_command(args.text, out);
+  if (command == "detokenize") return detokenize_command(args.text, out);
+  if (command == "template") return template_command(args.text, out);
+  if (command == "logits") return logits_command(args.logits, out);
+  if (command == "perplexity") return perplexity_command(args.perplexity, out);
+  if (command == "bench") return bench_command(args.bench, out);
+  if (command == "inspect") return inspect_command(args.report, out);
+  if (command == "validate") return validate_command(args.report, out);
+  if (command == "test") return test_command(args.report, out);
+  return config_command(args.report, out);
+}
+
+Status parse_and_run(const std::vector<std::string>& words, StandardOutput& out) {
+  const std::vector<std::string> expanded = expand_aliases(words);
+  const auto args = parse_arguments({expanded.begin() + 1, expanded.end()});
+  if (!args) return args.error();
+  Status done = dispatch(*args, out);
+  const Status flushed = out.flush();  // what a failed command printed before it failed counts as well
+  return done.ok() ? flushed : done;
+}
+
+int exit_status(const Status& done, const StandardOutput& out) {
+  if (interrupted() != 0) return 128 + interrupted();
+  if (done.ok() || out.closed()) return 0;  // a reader that has seen enough is no failure
+  print_error_line(done.error().message);
+  return done.error().exit_code();
+}
+
+int guarded_main(const std::vector<std::string>& words) {
+  StandardOutput out;
+  try {
+    return exit_status(parse_and_run(words, out), out);
+  } catch (const std::bad_alloc&) {
+    print_error_line("out of memory; try a smaller --context or --memory, or close other programs");
+    return colibri_exit_code(COLIBRI_DOES_NOT_FIT);
+  } catch (const std::exception& error) {
+    print_error_line(std::string("unexpected: ") + error.what());
+    return colibri_exit_code(COLIBRI_FAILED);
+  }
+}
+
+}  // namespace
+}  // namespace colibri::cli
+
+int main(int argc, char** argv) {
+  std::setlocale(LC_CTYPE, "");  // for the line editor; numbers keep their points
+  colibri::cli::open_missing_standard_streams();
+  colibri::cli::start_signal_thread();
+  colibri::cli::allow_many_files();
+  return colibri::cli::guarded_main({argv, argv + argc});
+}

@@ -1,0 +1,74 @@
+#include "session.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "output.h"
+#include "progress.h"
+#include "signals.h"
+
+namespace colibri::cli {
+namespace {
+
+constexpr const char* kLevels[] = {"error", "warn", "info", "debug"};
+
+// Lines of which levels are shown. Commands whose answer is on standard output stay quiet about what went well unless
+// somebody asked for it.
+int shown_level(const Settings& settings) {
+  const Setting& setting = settings.at("log_level");
+  if (setting.is_default()) return 1;
+  const auto* found = std::find(std::begin(kLevels), std::end(kLevels), setting.value);
+  return static_cast<int>(found - std::begin(kLevels));
+}
+
+template <typename T, typename U>
+void set_if(T& target, const std::optional<U>& value) {
+  if (value) target = *value;
+}
+
+}  // namespace
+
+Status require_model(const std::string& model) {
+  if (!model.empty()) return {};
+  return usage_error("no model: name one as an argument, with --model, or in the variable COLIBRI_MODEL");
+}
+
+Outcome<Settings> load_settings(const EngineArgs& args) {
+  if (Status named = require_model(args.model); !named) return named.error();
+  return Settings::load({args.flags, args.config, args.model});
+}
+
+Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens) {
+  const InterruptScope stoppable;
+  Progress progress("loading", Progress::Unit::kBytes);
+  api::Options options;
+  options.settings = settings.chosen();
+  options.wanted_context = tokens;
+  // The library reports while it opens and never later, so `progress` may end with this function.
+  options.progress = [&progress](uint64_t done, uint64_t total) {
+    progress.update(done, total);
+    return interrupted() == 0;
+  };
+  options.log = [level = shown_level(settings)](int line_level, std::string_view line) {
+    if (line_level <= level) print_error_line(line);
+  };
+  return api::Engine::open(model, std::move(options));
+}
+
+api::Request make_request(const api::Engine& engine, const SamplingArgs& sampling) {
+  api::Request request = engine.request();
+  set_if(request.temperature, sampling.temperature);
+  set_if(request.top_p, sampling.top_p);
+  set_if(request.min_p, sampling.min_p);
+  set_if(request.repetition_penalty, sampling.repetition_penalty);
+  set_if(request.presence_penalty, sampling.presence_penalty);
+  set_if(request.frequency_penalty, sampling.frequency_penalty);
+  set_if(request.top_k, sampling.top_k);
+  set_if(request.seed, sampling.seed);
+  request.stop = sampling.stop;
+  request.ignore_eos = sampling.ignore_eos;
+  request.logit_bias = sampling.logit_bias;
+  return request;
+}
+
+}  // namespace colibri::cli

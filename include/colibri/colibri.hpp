@@ -1,0 +1,467 @@
+// colibri.hpp: C++20 over colibri.h. Header-only; link the same library.
+//
+// Handles are move-only and free themselves; strings and ids become std::string and std::vector. Whatever can fail
+// returns an Outcome: the value, or an Error with code and one line of text. Nothing here throws, unless
+// COLIBRI_HPP_EXCEPTIONS is defined before the include: then Outcome::value() of a failure throws api::Exception
+// instead of ending the program. Thread-safety and lifetimes are those of colibri.h: an Engine must outlive its
+// Sequences and what text() gives. Callbacks must not throw; they are called from the library's threads where colibri.h
+// says so.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "colibri/colibri.h"
+
+#if defined(COLIBRI_HPP_EXCEPTIONS)
+#include <stdexcept>
+#endif
+
+namespace colibri::api {
+
+// ---- errors
+// ------------------------------------------------------------------------------------------------------------
+
+struct Error {
+  colibri_status code = COLIBRI_FAILED;
+  std::string message;
+
+  /// What a program that ends with this error should exit with.
+  int exit_code() const { return colibri_exit_code(code); }
+};
+
+#if defined(COLIBRI_HPP_EXCEPTIONS)
+class Exception : public std::runtime_error {
+ public:
+  explicit Exception(Error error) : std::runtime_error(error.message), error_(std::move(error)) {}
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+#endif
+
+namespace detail {
+[[noreturn]] inline void value_of_failure([[maybe_unused]] const Error& error) {
+#if defined(COLIBRI_HPP_EXCEPTIONS)
+  throw Exception(error);
+#else
+  std::abort();
+#endif
+}
+}  // namespace detail
+
+/// A T, or the Error why there is none.
+template <typename T>
+class [[nodiscard]] Outcome {
+ public:
+  Outcome(T value) : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): so that `return value;` works
+  Outcome(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  T& value() & { return checked(); }
+  const T& value() const& { return const_cast<Outcome*>(this)->checked(); }
+  T&& value() && { return std::move(checked()); }
+  T& operator*() & { return checked(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(checked()); }
+  T* operator->() { return &checked(); }
+  const T* operator->() const { return &value(); }
+
+  /// REQUIRES: !ok().
+  const Error& error() const { return *std::get_if<1>(&state_); }
+
+ private:
+  T& checked() {
+    if (!ok()) detail::value_of_failure(error());
+    return *std::get_if<0>(&state_);
+  }
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Outcome<void> {
+ public:
+  Outcome() = default;
+  Outcome(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  void value() const {
+    if (error_) detail::value_of_failure(*error_);
+  }
+  /// REQUIRES: !ok().
+  const Error& error() const { return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+using Status = Outcome<void>;
+using TokenIds = std::vector<int32_t>;
+
+namespace detail {
+
+inline Error take(colibri_status status, const colibri_error& error) { return {status, error.message}; }
+
+inline std::string take(colibri_string& string) {
+  std::string copy = string.data ? std::string(string.data, string.size) : std::string();
+  colibri_string_free(&string);
+  return copy;
+}
+
+inline TokenIds take(colibri_ids& ids) {
+  TokenIds copy(ids.data, ids.data + ids.size);
+  colibri_ids_free(&ids);
+  return copy;
+}
+
+/// Calls `function(arguments..., &string, &error)` and takes the string.
+template <typename Function, typename... Arguments>
+Outcome<std::string> string_of(Function function, Arguments... arguments) {
+  colibri_string string{};
+  colibri_error error{};
+  const colibri_status status = function(arguments..., &string, &error);
+  std::string text = take(string);
+  if (status != COLIBRI_OK) return take(status, error);
+  return text;
+}
+
+}  // namespace detail
+
+// ---- settings
+// ----------------------------------------------------------------------------------------------------------
+
+/// Every row of the settings table; the pointers live as long as the library.
+inline std::vector<const colibri_setting_info*> setting_infos() {
+  std::vector<const colibri_setting_info*> rows;
+  for (size_t i = 0; i < colibri_setting_count(); ++i) rows.push_back(colibri_setting_at(i));
+  return rows;
+}
+
+inline Status check_setting(const std::string& key, const std::string& value) {
+  colibri_error error{};
+  const colibri_status status = colibri_setting_check(key.c_str(), value.c_str(), &error);
+  if (status != COLIBRI_OK) return detail::take(status, error);
+  return {};
+}
+
+// ---- text
+// --------------------------------------------------------------------------------------------------------------
+
+/// A tokenizer and chat template that somebody else owns. False when there is none.
+class TextView {
+ public:
+  TextView() = default;
+  explicit TextView(const colibri_text* handle) : handle_(handle) {}
+  explicit operator bool() const { return handle_ != nullptr; }
+
+  /// `flags`: COLIBRI_ADD_SPECIAL, COLIBRI_PARSE_SPECIAL.
+  Outcome<TokenIds> tokenize(std::string_view utf8, uint32_t flags) const {
+    colibri_ids ids{};
+    colibri_error error{};
+    const colibri_status status = colibri_tokenize(handle_, utf8.data(), utf8.size(), flags, &ids, &error);
+    TokenIds result = detail::take(ids);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return result;
+  }
+
+  /// `flags`: COLIBRI_SKIP_SPECIAL.
+  Outcome<std::string> detokenize(std::span<const int32_t> ids, uint32_t flags = 0) const {
+    return detail::string_of(colibri_detokenize, handle_, ids.data(), ids.size(), flags);
+  }
+
+  /// `request_json`: {"messages": [...], ...}. `now`: "2026-02-03T04:05:06", or empty for the present.
+  Outcome<std::string> apply_template(std::string_view request_json, const std::string& now = {}) const {
+    return detail::string_of(colibri_apply_template, handle_, request_json.data(), request_json.size(),
+                             now.empty() ? nullptr : now.c_str());
+  }
+
+ private:
+  const colibri_text* handle_ = nullptr;
+};
+
+/// A tokenizer and chat template of its own, opened without the weights.
+class Text {
+ public:
+  /// Either may be empty, but not both: see colibri_text_open.
+  static Outcome<Text> open(const std::string& path, const std::string& template_file = {}) {
+    colibri_text* handle = nullptr;
+    colibri_error error{};
+    const colibri_status status =
+        colibri_text_open(path.empty() ? nullptr : path.c_str(),
+                          template_file.empty() ? nullptr : template_file.c_str(), &handle, &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return Text(handle);
+  }
+
+  TextView view() const { return TextView(handle_.get()); }
+  const TextView* operator->() const { return &view_; }
+
+ private:
+  struct Close {
+    void operator()(colibri_text* handle) const { colibri_text_close(handle); }
+  };
+  explicit Text(colibri_text* handle) : handle_(handle), view_(handle) {}
+  std::unique_ptr<colibri_text, Close> handle_;
+  TextView view_;
+};
+
+// ---- reports
+// -----------------------------------------------------------------------------------------------------------
+
+/// JSON that may be there although something was found wrong: then `status` is not COLIBRI_OK and `message` says what.
+struct Report {
+  colibri_status status = COLIBRI_OK;
+  std::string message;
+  std::string json;
+};
+
+inline Outcome<std::string> inspect(const std::string& path, bool tensors) {
+  return detail::string_of(colibri_inspect, path.c_str(), static_cast<int>(tensors));
+}
+
+inline Report validate(const std::string& path, bool tokenizer_only) {
+  colibri_string json{};
+  colibri_error error{};
+  const colibri_status status = colibri_validate(path.c_str(), static_cast<int>(tokenizer_only), &json, &error);
+  return {status, error.message, detail::take(json)};
+}
+
+/// `what`: "kernels" or "router".
+inline Report self_test(const std::string& what) {
+  colibri_string json{};
+  colibri_error error{};
+  const colibri_status status = colibri_self_test(what.c_str(), &json, &error);
+  return {status, error.message, detail::take(json)};
+}
+
+// ---- engine
+// ------------------------------------------------------------------------------------------------------------
+
+struct Options {
+  std::vector<std::pair<std::string, std::string>> settings;  ///< key, value; what is not named keeps its default
+  int64_t wanted_context = 0;  ///< with context = auto: plan this many tokens per sequence; 0: the engine chooses
+  /// Return false to stop loading. Called from the loading thread.
+  std::function<bool(uint64_t done_bytes, uint64_t total_bytes)> progress;
+  /// level 0 error to 3 debug. Called from any thread, as long as the engine lives.
+  std::function<void(int level, std::string_view line)> log;
+};
+
+struct Request {
+  TokenIds prompt;
+  int32_t max_tokens = -1;  ///< -1: until the context is full
+  double temperature = 1, top_p = 1, min_p = 0;
+  double repetition_penalty = 1, presence_penalty = 0, frequency_penalty = 0;
+  int32_t top_k = 0;
+  uint64_t seed = 0;
+  std::vector<colibri_logit_bias> logit_bias;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool keep_special = false;
+};
+
+struct Event {
+  colibri_event_kind kind = COLIBRI_EVENT_NONE;
+  int32_t token = -1;
+  std::string_view text;  ///< valid until the next call for this sequence
+  int32_t n_prompt_done = 0;
+  std::string_view finish_reason;
+  colibri_status status = COLIBRI_OK;
+  std::string_view error;
+  double seconds = 0;
+};
+
+/// One running request. Freed (and cancelled, if necessary) by its destructor.
+class Sequence {
+ public:
+  /// Waits up to `timeout_ms`; -1: for ever.
+  Outcome<Event> next(int timeout_ms = -1) {
+    colibri_event event{};
+    event.struct_size = sizeof(event);
+    colibri_error error{};
+    const colibri_status status = colibri_next_event(handle_.get(), timeout_ms, &event, &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    const auto view = [](const char* text) { return text ? std::string_view(text) : std::string_view(); };
+    return Event{event.kind,
+                 event.token,
+                 event.text ? std::string_view(event.text, event.text_size) : std::string_view(),
+                 event.n_prompt_done,
+                 view(event.finish_reason),
+                 event.status,
+                 view(event.error),
+                 event.seconds};
+  }
+
+  void cancel() { colibri_cancel(handle_.get()); }
+  Outcome<std::string> stats_json() const { return detail::string_of(colibri_sequence_stats, handle_.get()); }
+  /// For colibri_cancel from another thread.
+  colibri_sequence* handle() const { return handle_.get(); }
+
+ private:
+  friend class Engine;
+  struct Free {
+    void operator()(colibri_sequence* handle) const { colibri_sequence_free(handle); }
+  };
+  explicit Sequence(colibri_sequence* handle) : handle_(handle) {}
+  std::unique_ptr<colibri_sequence, Free> handle_;
+};
+
+struct EvaluateCallbacks {
+  /// Logits of positions first .. first + n - 1, [n, vocab_size]. Return false to stop.
+  std::function<bool(int32_t first, int32_t n, std::span<const float> logits, int32_t vocab_size)> logits;
+  /// Experts of a MoE layer for positions first ..: [n, top_k] each. Return false to stop.
+  std::function<bool(int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights, int32_t top_k)>
+      routing;
+};
+
+/// A loaded model.
+class Engine {
+ public:
+  Engine(Engine&&) noexcept = default;
+  Engine& operator=(Engine&& other) noexcept {
+    handle_ = std::move(other.handle_);  // closes the old engine while its callbacks are still there
+    options_ = std::move(other.options_);
+    return *this;
+  }
+
+  static Outcome<Engine> open(const std::string& path, Options options = {}) {
+    Engine engine;
+    engine.options_ = std::make_unique<Options>(std::move(options));
+    std::vector<colibri_setting> settings;
+    for (const auto& [key, value] : engine.options_->settings) settings.push_back({key.c_str(), value.c_str()});
+    const colibri_options raw = engine.raw_options(settings);
+    colibri_engine* handle = nullptr;
+    colibri_error error{};
+    const colibri_status status = colibri_open(path.c_str(), &raw, &handle, &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    engine.handle_.reset(handle);
+    return engine;
+  }
+
+  colibri_info info() const {
+    colibri_info info{};
+    info.struct_size = sizeof(info);
+    colibri_engine_info(handle_.get(), &info, nullptr);
+    return info;
+  }
+
+  /// False when the model came without a tokenizer.
+  TextView text() const { return TextView(colibri_engine_text(handle_.get())); }
+  Outcome<std::string> stats_json() const { return detail::string_of(colibri_engine_stats, handle_.get()); }
+
+  /// Runs one sequence of tokens from position 0; blocks.
+  Status evaluate(std::span<const int32_t> ids, const EvaluateCallbacks& callbacks) {
+    colibri_evaluate_callbacks raw{};
+    raw.struct_size = sizeof(raw);
+    raw.user = const_cast<EvaluateCallbacks*>(&callbacks);
+    if (callbacks.logits) raw.logits = on_logits;
+    if (callbacks.routing) raw.routing = on_routing;
+    colibri_error error{};
+    const colibri_status status = colibri_evaluate(handle_.get(), ids.data(), ids.size(), &raw, &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return {};
+  }
+
+  /// A request with the model's own sampling defaults and no prompt.
+  Request request() const {
+    const colibri_request raw = raw_request();
+    Request request;
+    request.max_tokens = raw.max_tokens;
+    request.temperature = raw.temperature;
+    request.top_p = raw.top_p;
+    request.min_p = raw.min_p;
+    request.repetition_penalty = raw.repetition_penalty;
+    request.presence_penalty = raw.presence_penalty;
+    request.frequency_penalty = raw.frequency_penalty;
+    request.top_k = raw.top_k;
+    request.seed = raw.seed;
+    return request;
+  }
+
+  /// Queues the request, which is copied.
+  Outcome<Sequence> submit(const Request& request) {
+    colibri_request raw = raw_request();
+    raw.prompt = request.prompt.data();
+    raw.n_prompt = request.prompt.size();
+    raw.max_tokens = request.max_tokens;
+    raw.temperature = request.temperature;
+    raw.top_p = request.top_p;
+    raw.min_p = request.min_p;
+    raw.repetition_penalty = request.repetition_penalty;
+    raw.presence_penalty = request.presence_penalty;
+    raw.frequency_penalty = request.frequency_penalty;
+    raw.top_k = request.top_k;
+    raw.seed = request.seed;
+    raw.logit_bias = request.logit_bias.data();
+    raw.n_logit_bias = request.logit_bias.size();
+    std::vector<const char*> stops;
+    for (const std::string& stop : request.stop) stops.push_back(stop.c_str());
+    raw.stop = stops.data();
+    raw.n_stop = stops.size();
+    raw.ignore_eos = request.ignore_eos;
+    raw.keep_special = request.keep_special;
+    colibri_sequence* handle = nullptr;
+    colibri_error error{};
+    const colibri_status status = colibri_submit(handle_.get(), &raw, &handle, &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return Sequence(handle);
+  }
+
+ private:
+  Engine() = default;
+  struct Close {
+    void operator()(colibri_engine* handle) const { colibri_close(handle); }
+  };
+
+  colibri_request raw_request() const {
+    colibri_request raw{};
+    raw.struct_size = sizeof(raw);
+    colibri_request_init(handle_.get(), &raw);
+    return raw;
+  }
+
+  colibri_options raw_options(const std::vector<colibri_setting>& settings) const {
+    colibri_options raw{};
+    colibri_options_init(&raw);
+    raw.settings = settings.data();
+    raw.n_settings = settings.size();
+    raw.wanted_context = options_->wanted_context;
+    if (options_->progress) {
+      raw.progress = [](void* user, uint64_t done, uint64_t total) {
+        return static_cast<const Options*>(user)->progress(done, total) ? 0 : 1;
+      };
+      raw.progress_user = options_.get();
+    }
+    if (options_->log) {
+      raw.log = [](void* user, int level, const char* line) { static_cast<const Options*>(user)->log(level, line); };
+      raw.log_user = options_.get();
+    }
+    return raw;
+  }
+
+  static int on_logits(void* user, int32_t first, int32_t n, const float* logits, int32_t vocab_size) {
+    const std::span<const float> rows(logits, static_cast<size_t>(n) * static_cast<size_t>(vocab_size));
+    return static_cast<const EvaluateCallbacks*>(user)->logits(first, n, rows, vocab_size) ? 0 : 1;
+  }
+  static int on_routing(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
+                        int32_t top_k) {
+    return static_cast<const EvaluateCallbacks*>(user)->routing(layer, first, n, ids, weights, top_k) ? 0 : 1;
+  }
+
+  std::unique_ptr<Options> options_;  // outlives the handle: the library calls back into it
+  std::unique_ptr<colibri_engine, Close> handle_;
+};
+
+}  // namespace colibri::api
