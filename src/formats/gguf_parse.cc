@@ -153,8 +153,9 @@ Status HeaderParser::read_metadata(uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) {
     COLIBRI_ASSIGN(std::string key, reader_.string());
     COLIBRI_ASSIGN(const uint32_t type, reader_.number<uint32_t>());
-    COLIBRI_ASSIGN(Json json, value(type, 0).with_context("key " + quoted(key)));
-    members.emplace_back(std::move(key), std::move(json));
+    Result<Json> json = value(type, 0);
+    if (!json.ok()) return std::move(json).with_context("key " + quoted(key)).error();
+    members.emplace_back(std::move(key), *std::move(json));
   }
   std::vector<std::string_view> keys;
   for (const auto& [key, json] : members) keys.push_back(key);
@@ -239,9 +240,10 @@ Status HeaderParser::read_tensors(uint64_t count) {
   header_.tensors.reserve(static_cast<size_t>(count));
   for (uint64_t i = 0; i < count; ++i) {
     COLIBRI_ASSIGN(std::string name, reader_.string());
-    COLIBRI_ASSIGN(TensorInfo info, tensor().with_context("tensor " + quoted(name)));
-    info.name = std::move(name);
-    header_.tensors.push_back(std::move(info));
+    Result<TensorInfo> info = tensor();
+    if (!info.ok()) return std::move(info).with_context("tensor " + quoted(name)).error();
+    info->name = std::move(name);
+    header_.tensors.push_back(*std::move(info));
   }
   return {};
 }

@@ -30,9 +30,8 @@ Status check_end(const std::vector<TensorInfo>& tensors, int64_t file_bytes) {
                  " leaves the file: download or copy it again");
 }
 
-Status check_gap(int64_t end, int64_t next, const std::string& before) {
-  if (next == end) return {};
-  return invalid(std::to_string(next - end) + " bytes at " + std::to_string(end) + " belong to no tensor, before " +
+Error hole(int64_t first, int64_t end, const std::string& before) {
+  return invalid(std::to_string(end - first) + " bytes at " + std::to_string(first) + " belong to no tensor, before " +
                  before + ": the header does not belong to these data");
 }
 
@@ -84,11 +83,11 @@ Status check_ranges(const std::vector<TensorInfo>& tensors, int64_t data_offset,
     if (tensor->offset < end) {
       return invalid(range_text(*tensor) + " overlaps " + (before ? range_text(*before) : std::string("the header")));
     }
-    if (gaps == Gaps::kRefused) COLIBRI_TRY(check_gap(end, tensor->offset, range_text(*tensor)));
+    if (gaps == Gaps::kRefused && tensor->offset > end) return hole(end, tensor->offset, range_text(*tensor));
     end = tensor->offset + tensor->bytes;
     before = tensor;
   }
-  if (gaps == Gaps::kRefused) COLIBRI_TRY(check_gap(end, file_bytes, "the end of the file"));
+  if (gaps == Gaps::kRefused && file_bytes > end) return hole(end, file_bytes, "the end of the file");
   return {};
 }
 

@@ -97,10 +97,11 @@ Result<std::vector<TensorInfo>> parse_safetensors_header(std::string_view header
       COLIBRI_TRY(check_metadata(entry));
       continue;
     }
-    COLIBRI_ASSIGN(TensorInfo tensor, parse_entry(entry, data_offset).with_context("tensor " + quoted(name)));
-    tensor.name = name;
-    tensor.file = file;
-    tensors.push_back(std::move(tensor));
+    Result<TensorInfo> tensor = parse_entry(entry, data_offset);
+    if (!tensor.ok()) return std::move(tensor).with_context("tensor " + quoted(name)).error();
+    tensor->name = name;
+    tensor->file = file;
+    tensors.push_back(*std::move(tensor));
   }
   COLIBRI_TRY(check_ranges(tensors, data_offset, file_bytes, Gaps::kRefused));
   return tensors;
