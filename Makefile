@@ -9,7 +9,7 @@ SOAK_MINUTES ?= 10
 
 all: ## build build/bin/colibri, build/lib/libcolibri.so and libcolibri.a
 	@scripts/setup.sh demo
-	@scripts/build.sh release products
+	@scripts/build.sh release colibri_cli colibri_archive
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
