@@ -24,6 +24,7 @@ class Json {
   using Member = std::pair<std::string, Json>;
   using Object = std::vector<Member>;  // in the order of the text
 
+  // NOLINTBEGIN(google-explicit-constructor): values turn into Json where they are written
   Json() = default;  // null
   Json(std::nullptr_t) {}
   Json(bool value) : value_(value) {}
@@ -36,6 +37,7 @@ class Json {
   Json(const char* value) : value_(std::string(value)) {}
   Json(Array value) : value_(std::move(value)) {}
   Json(Object value) : value_(std::move(value)) {}
+  // NOLINTEND(google-explicit-constructor)
 
   bool is_null() const { return value_.index() == 0; }
   bool is_bool() const { return value_.index() == 1; }
