@@ -33,7 +33,7 @@ LAYERS = {
 }
 # The kernels are leaves: of their own layer they see nothing but each other.
 KERNELS = "src/compute/cpu/kernels/"
-KERNELS_MAY_INCLUDE = ("compute/cpu/kernels/", "tensor/", "base/", "platform/cpu.h")
+KERNELS_MAY_INCLUDE = ("compute/cpu/kernels/", "compute/cpu/isa.h", "tensor/", "base/", "platform/cpu.h")  # isa.h: the list of levels
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)$", re.M)
