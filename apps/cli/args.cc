@@ -47,19 +47,30 @@ const CLI::Validator& finite() {
   return validator;
 }
 
-CLI::Validator at_least(int32_t low) {
-  return {[low](std::string& text) {
-            int64_t number = 0;
-            const bool good = CLI::detail::lexical_cast(text, number) && number >= low && number <= kMaxTokens;
-            return good ? "" : text + " is not from " + std::to_string(low) + " to " + std::to_string(kMaxTokens);
-          },
-          ""};
-}
-
 template <typename T>
 bool parse_number(std::string_view text, T& number) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
   return code == std::errc() && end == text.data() + text.size();
+}
+
+// CLI11 would take -1 as 2^64 - 1.
+const CLI::Validator& natural() {
+  static const CLI::Validator validator(
+      [](std::string& text) {
+        uint64_t number = 0;
+        return parse_number(text, number) ? "" : text + " is not from 0 to 18446744073709551615";
+      },
+      "");
+  return validator;
+}
+
+CLI::Validator at_least(int32_t low) {
+  return {[low](std::string& text) {
+            int32_t number = 0;
+            const bool good = parse_number(text, number) && number >= low && number <= kMaxTokens;
+            return good ? "" : text + " is not from " + std::to_string(low) + " to " + std::to_string(kMaxTokens);
+          },
+          ""};
 }
 
 // "42=-1.5".
@@ -106,7 +117,7 @@ void add_sampling(CLI::App& app, SamplingArgs& sampling) {
   number("--repetition-penalty", sampling.repetition_penalty, "divides the logits of tokens that occurred; 1: off");
   number("--presence-penalty", sampling.presence_penalty, "subtracted once from tokens that were generated");
   number("--frequency-penalty", sampling.frequency_penalty, "subtracted once per time a token was generated");
-  app.add_option("--seed", sampling.seed, "same seed, same text")->type_name("N")->group("Sampling");
+  app.add_option("--seed", sampling.seed, "same seed, same text [another one each time]")->check(natural())->type_name("N")->group("Sampling");
   app.add_option("--stop", sampling.stop, "stop before this text; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -207,7 +218,7 @@ void build_bench(CLI::App& app, Arguments& out) {
   count("--depth", args.depth, 0, "tokens that stand before the decoded ones [0]");
   app.add_option("--warmup", args.warmup, "1: a short run first [1]")->check(CLI::IsMember({0, 1}))->type_name("0|1");
   app.add_option("-f,--file", args.text_file, "tokens of this text instead of random ones")->type_name("FILE");
-  app.add_option("--seed", args.seed, "of the random tokens [1]")->type_name("N");
+  app.add_option("--seed", args.seed, "of the random tokens [1]")->check(natural())->type_name("N");
   app.add_flag("--json", args.json, "print a JSON array, one object per repetition");
   add_settings(app, args.engine);
 }

@@ -111,7 +111,8 @@ Status chat_command(const ChatArgs& args, StandardOutput& out) {
   if (!settings) return settings.error();
   auto engine = open_engine(args.engine.model, *settings, 0);
   if (!engine) return engine.error();
-  if (!engine->text()) return usage_error(args.engine.model + ": has no tokenizer, so there is nothing to talk with");
+  if (!engine->text())
+    return Error{COLIBRI_INVALID_MODEL, args.engine.model + ": has no tokenizer.json, which chat needs"};
   if (out.is_terminal()) {
     print_error_line("context of " + std::to_string(engine->info().context) + " tokens; /help for help");
   }

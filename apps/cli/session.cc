@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include <algorithm>
+#include <random>
 #include <string_view>
 
 #include "output.h"
@@ -64,7 +65,7 @@ api::Request make_request(const api::Engine& engine, const SamplingArgs& samplin
   set_if(request.presence_penalty, sampling.presence_penalty);
   set_if(request.frequency_penalty, sampling.frequency_penalty);
   set_if(request.top_k, sampling.top_k);
-  set_if(request.seed, sampling.seed);
+  request.seed = sampling.seed.value_or(uint64_t{std::random_device{}()});
   request.stop = sampling.stop;
   request.ignore_eos = sampling.ignore_eos;
   request.logit_bias = sampling.logit_bias;

@@ -1,0 +1,92 @@
+"""What the tests of the command-line program share: running it, models to run, and copies of them to damage."""
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import parity  # noqa: E402
+
+BIN = parity.BIN
+DATA = parity.DATA
+DEMO = parity.ROOT / "models" / "colibri-tales-14m-q8_0.gguf"
+CHECKPOINT = DATA / "checkpoints" / "qwen3_moe"
+TOKENIZER = DATA / "tiny_tokenizer"
+
+
+def clean_environment(**variables):
+    """This process's environment without settings of Colibri, so that the tests mean the same everywhere."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COLIBRI_")}
+    env.update({name: str(value) for name, value in variables.items()})
+    return env
+
+
+def colibri(*args, input=None, env=None, program=BIN, timeout=120, stdout=subprocess.PIPE):
+    """The finished process; input and outputs are bytes."""
+    if isinstance(input, str):
+        input = input.encode()
+    return subprocess.run([str(program), *map(str, args)], input=input, stdout=stdout, stderr=subprocess.PIPE,
+                          env=clean_environment(**(env or {})), timeout=timeout, stdin=None if input is not None else subprocess.DEVNULL)
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="colibri-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def run_ok(self, *args, **kwargs):
+        """Standard output, after checking that the program was content and quiet about it."""
+        done = colibri(*args, **kwargs)
+        self.assertEqual((0, b""), (done.returncode, done.stderr), f"colibri {' '.join(map(str, args))}")
+        return done.stdout
+
+    def assert_fails(self, status, *args, names=(), **kwargs):
+        """The exit status, and one line on standard error that holds all of `names`; the line is the result."""
+        done = colibri(*args, **kwargs)
+        line = done.stderr.decode()
+        self.assertEqual(status, done.returncode, f"colibri {' '.join(map(str, args))}: {line}")
+        self.assertTrue(line.startswith("colibri: ") and line.endswith("\n") and line.count("\n") == 1, line)
+        for name in names:
+            self.assertIn(str(name), line)
+        return line
+
+    def copy_of(self, model, name="model"):
+        """A copy that may be damaged: a folder, or a file with its name."""
+        target = self.folder / name
+        if model.is_dir():
+            shutil.copytree(model, target, copy_function=shutil.copyfile)
+            target.chmod(0o755)
+        else:
+            target.mkdir()
+            target = Path(shutil.copyfile(model, target / model.name))
+        return target
+
+    def talking_checkpoint(self):
+        """The tiny checkpoint with a tokenizer of as many ids, in a folder of its own."""
+        target = self.copy_of(CHECKPOINT, "talking")
+        for file in TOKENIZER.iterdir():
+            shutil.copyfile(file, target / file.name)
+        return target
+
+
+def truncate(path, n_bytes):
+    """Cuts bytes off the end of a file."""
+    with open(path, "r+b") as file:
+        file.truncate(path.stat().st_size - n_bytes)
+
+
+def header_of(path):
+    """(length of the header, its text) of a safetensors file."""
+    data = Path(path).read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    return length, data[8:8 + length].decode()

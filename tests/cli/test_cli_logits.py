@@ -1,0 +1,114 @@
+"""colibri logits: the file it writes, and that no half file stays behind."""
+import json
+import struct
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import parity
+from cli.harness import CHECKPOINT, DEMO, CliTest, header_of
+
+PROMPTS = [[5, 9, 200, 31, 7, 7, 44], [8], [383, 0, 1]]
+
+
+class LogitsTest(CliTest):
+    def tokens(self, prompts):
+        return self.write("tokens.json", json.dumps({"prompts": prompts}))
+
+    def logits(self, prompts, *flags, model=CHECKPOINT):
+        out = self.folder / "any name"
+        self.assertEqual(b"", self.run_ok("logits", model, "--tokens", self.tokens(prompts), "--out", out, *flags))
+        return out
+
+    def test_names_types_and_shapes(self):
+        tensors = parity.read_safetensors(self.logits(PROMPTS, "--continue", 5))
+        config = json.loads((CHECKPOINT / "config.json").read_text())
+        vocab, layers, k = config["vocab_size"], config["num_hidden_layers"], config["num_experts_per_tok"]
+        expected = {}
+        for i, prompt in enumerate(PROMPTS):
+            expected[f"logits.{i}"] = [len(prompt), vocab]
+            expected[f"greedy.{i}"] = [5]
+            for layer in range(layers):
+                expected[f"router.{i}.{layer}.ids"] = expected[f"router.{i}.{layer}.weights"] = [len(prompt), k]
+        self.assertEqual(expected, {name: tensor.shape for name, tensor in tensors.items()})
+
+    def test_greedy_follows_the_logits(self):
+        tensors = parity.read_safetensors(self.logits([[5, 9, 200]], "--continue", 4))
+        greedy = list(tensors["greedy.0"].values)
+        again = parity.read_safetensors(self.logits([[5, 9, 200] + greedy]))
+        best = [max(range(384), key=again["logits.0"].row(row).__getitem__) for row in range(2, 6)]
+        self.assertEqual(greedy, best)
+
+    def test_an_end_of_text_token_does_not_stop_it(self):
+        """The demo model ends its answers soon; all ids asked for must be there."""
+        ids = [int(i) for i in self.run_ok("tokenize", DEMO, input="<|im_start|>user\nHello!<|im_end|>\n<|im_start|>assistant\n").split()]
+        end = int(self.run_ok("tokenize", DEMO, input="<|im_end|>"))
+        greedy = list(parity.read_safetensors(self.logits([ids], "--continue", 40, model=DEMO))["greedy.0"].values)
+        self.assertEqual(40, len(greedy))
+        self.assertIn(end, greedy[:-1])
+
+    def test_experts_are_ordered_and_within_range(self):
+        tensors = parity.read_safetensors(self.logits(PROMPTS))
+        for name, tensor in tensors.items():
+            for row in range(tensor.shape[0]):
+                values = list(tensor.row(row))
+                if name.endswith(".weights"):
+                    self.assertEqual(sorted(values, reverse=True), values)
+                if name.endswith(".ids"):
+                    self.assertEqual(len(values), len(set(values)))
+                    self.assertTrue(all(0 <= value < 8 for value in values))
+
+    def test_the_file_is_plain_safetensors(self):
+        path = self.logits(PROMPTS, "--continue", 3)
+        length, text = header_of(path)
+        header = json.loads(text)
+        self.assertEqual(0, length % 8)
+        self.assertEqual(sorted(header), list(header))
+        spans = sorted(entry["data_offsets"] for entry in header.values())
+        self.assertEqual(0, spans[0][0])
+        self.assertTrue(all(a[1] == b[0] for a, b in zip(spans, spans[1:])), "no gaps, no overlaps")
+        self.assertEqual(path.stat().st_size, 8 + length + spans[-1][1])
+
+    def test_two_runs_are_equal_byte_by_byte_whatever_the_speed_settings(self):
+        reference = self.logits(PROMPTS, "--continue", 6).read_bytes()
+        for flags in ((), ("--threads", 1), ("--isa", "scalar"), ("--prefill-chunk", 2), ("--context", 64)):
+            with self.subTest(flags):
+                self.assertEqual(reference, self.logits(PROMPTS, "--continue", 6, *flags).read_bytes())
+
+    def test_bad_prompts_are_named_by_their_index_and_leave_no_file(self):
+        out = self.folder / "out"
+        for prompts, name in (([[1], []], "prompt 1"), ([[1], [2], [384]], "prompt 2"), ([[-1]], "prompt 0"), ([[1.5]], "prompt 0"),
+                              ([["1"]], "prompt 0"), ([1], "prompt 0"), ([], "prompts"), ({}, "prompts"), ([[2**40]], "prompt 0")):
+            with self.subTest(prompts):
+                self.assert_fails(2, "logits", CHECKPOINT, "--tokens", self.tokens(prompts), "--out", out, names=("tokens.json", name))
+                self.assertEqual(["tokens.json"], [path.name for path in self.folder.iterdir()])
+
+    def test_bad_files_are_named(self):
+        for text in ("", "[[1]]", '{"prompt": [[1]]}', '{"prompts": [[1]], "prompts": [[2]]}', '{"prompts": [[1,]]}'):
+            with self.subTest(text):
+                path = self.write("tokens.json", text)
+                self.assert_fails(2, "logits", CHECKPOINT, "--tokens", path, "--out", self.folder / "out", names=(path,))
+
+    def test_a_prompt_longer_than_the_context_is_named_and_leaves_no_file(self):
+        self.assert_fails(2, "logits", CHECKPOINT, "--tokens", self.tokens([[1], [2] * 9]), "--out", self.folder / "out", "--context", 8,
+                          names=("prompt 1", "8", "9"))
+        self.assertEqual(["tokens.json"], [path.name for path in self.folder.iterdir()])
+
+    def test_a_full_disk_is_exit_5(self):
+        self.assert_fails(5, "logits", CHECKPOINT, "--tokens", self.tokens(PROMPTS), "--out", "/dev/full", names=("/dev/full",))
+        self.assert_fails(5, "logits", CHECKPOINT, "--tokens", self.tokens(PROMPTS), "--out", "/nowhere/out", names=("/nowhere/out",))
+
+    def test_an_old_file_survives_a_failure(self):
+        out = self.write("out", "old")
+        self.assert_fails(2, "logits", CHECKPOINT, "--tokens", self.tokens([[1], [384]]), "--out", out)
+        self.assertEqual("old", out.read_text())
+
+    def test_needs_no_tokenizer(self):
+        self.assertFalse((CHECKPOINT / "tokenizer.json").exists())
+        (length,) = struct.unpack_from("<Q", self.logits([[1, 2]]).read_bytes())
+        self.assertGreater(length, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

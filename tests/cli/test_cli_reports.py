@@ -1,0 +1,118 @@
+"""colibri inspect, validate, test; damaged models."""
+import json
+import shutil
+import struct
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from cli.harness import CHECKPOINT, DATA, DEMO, CliTest, colibri, header_of, truncate
+
+SPLIT = DATA / "gguf" / "qwen3_moe-f32-00001-of-00002.gguf"
+
+
+class InspectTest(CliTest):
+    def test_says_what_a_model_is(self):
+        for model in (DEMO, CHECKPOINT, SPLIT):
+            with self.subTest(model):
+                report = json.loads(self.run_ok("inspect", model, "--json"))
+                self.assertEqual("qwen3_moe", report["family"])
+                self.assertNotIn("tensors", report)
+                text = self.run_ok("inspect", model).decode()
+                self.assertIn("qwen3_moe", text)
+
+    def test_tensors_are_listed_on_demand(self):
+        names = {tensor["name"] for tensor in json.loads(self.run_ok("inspect", CHECKPOINT, "--tensors", "--json"))["tensors"]}
+        header = json.loads(header_of(CHECKPOINT / "model.safetensors")[1])
+        self.assertEqual(set(header) - {"__metadata__"}, names)
+        text = self.run_ok("inspect", CHECKPOINT, "--tensors").decode()
+        self.assertTrue(all(name in text for name in names))
+
+
+class ValidateTest(CliTest):
+    def assert_bad(self, model, *names, flags=()):
+        done = colibri("validate", model, *flags)
+        self.assertEqual(3, done.returncode, done.stderr)
+        said = (done.stdout + done.stderr).decode()
+        for name in names:
+            self.assertIn(name, said)
+        machine = colibri("validate", model, "--json", *flags)
+        self.assertEqual(3, machine.returncode)
+        if machine.stdout:
+            report = json.loads(machine.stdout)
+            self.assertFalse(report["ok"])
+            self.assertGreater(len(report["problems"]), 0)
+
+    def test_good_models_are_good(self):
+        for model in (DEMO, CHECKPOINT, SPLIT):
+            with self.subTest(model):
+                report = json.loads(self.run_ok("validate", model, "--json"))
+                self.assertEqual((True, []), (report["ok"], report["problems"]))
+        self.assertTrue(json.loads(self.run_ok("validate", DEMO, "--tokenizer", "--json"))["ok"])
+
+    def test_cut_files_are_refused_everywhere(self):
+        for source, file in ((CHECKPOINT, "model.safetensors"), (DEMO, None)):
+            for n_bytes in (1, 1000):
+                with self.subTest(f"{source.name} less {n_bytes}"):
+                    model = self.copy_of(source)
+                    truncate(model / file if file else model, n_bytes)
+                    name = file or source.name
+                    self.assert_bad(model, name)
+                    tokens = self.write("tokens.json", '{"prompts": [[1]]}')
+                    self.assert_fails(3, "logits", model, "--tokens", tokens, "--out", self.folder / "out", names=(name,))
+                    shutil.rmtree(self.folder / "model")
+
+    def test_a_missing_part_is_named(self):
+        model = self.copy_of(SPLIT)
+        self.assert_fails(3, "bench", model, names=("00002-of-00002",))
+
+    def test_a_value_that_is_not_finite_is_found(self):
+        model = self.copy_of(CHECKPOINT)
+        path = model / "model.safetensors"
+        length, text = header_of(path)
+        name, entry = next((name, entry) for name, entry in json.loads(text).items() if name.endswith("down_proj.weight"))
+        self.assertEqual("BF16", entry["dtype"])
+        data = bytearray(path.read_bytes())
+        struct.pack_into("<H", data, 8 + length + entry["data_offsets"][0] + 2 * 5, 0x7FC0)
+        path.write_bytes(data)
+        self.assert_bad(model, name)
+
+    def test_a_missing_tensor_is_named(self):
+        model = self.copy_of(CHECKPOINT)
+        path = model / "model.safetensors"
+        data = path.read_bytes()
+        name = "model.layers.1.mlp.experts.3.up_proj.weight"
+        self.assertIn(name.encode(), data)
+        path.write_bytes(data.replace(name.encode(), b"model.layers.1.mlp.experts.3.up_prox.weight"))
+        self.assert_bad(model, "up_proj")
+
+    def test_contradicting_names_of_the_family_are_both_given(self):
+        model = self.copy_of(CHECKPOINT)
+        config = json.loads((model / "config.json").read_text())
+        config["model_type"] = "mixtral"
+        (model / "config.json").write_text(json.dumps(config))
+        self.assert_fails(3, "bench", model, names=("mixtral", "Qwen3MoeForCausalLM"))
+
+    def test_what_is_no_model_is_refused(self):
+        for name, content in (("page.gguf", "<html>Not found</html>"), ("empty.gguf", ""), ("magic.gguf", "GGUF")):
+            with self.subTest(name):
+                path = self.write(name, content)
+                for command in ("inspect", "validate", "bench"):
+                    self.assert_fails(3, command, path, names=(name,))
+        self.assert_fails(3, "inspect", self.folder, names=(self.folder,))
+
+
+class SelfTest(CliTest):
+    def test_kernels_and_router_agree_with_the_scalar_code(self):
+        for what in ("kernels", "router"):
+            with self.subTest(what):
+                rows = json.loads(self.run_ok("test", what, "--json"))
+                self.assertGreater(len(rows), 0)
+                self.assertTrue(all(row["equal"] for row in rows))
+                self.assertLessEqual({"isa", "operation", "encoding", "equal", "nanoseconds", "gflops"}, set(rows[0]))
+        self.assertIn(b"isa", self.run_ok("--test", "router").splitlines()[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
