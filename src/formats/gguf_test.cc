@@ -174,10 +174,31 @@ TEST(GgufHeader, OffsetsAreChecked) {
   EXPECT_SAYS(with(UINT64_MAX - 31), "beyond the file's");
 }
 
+TEST(GgufHeader, SizesWhoseSumWrapsAreRefused) {
+  const std::vector<uint64_t> quarter = {uint64_t{1} << 60};  // 2^62 bytes; four of them are 2^64
+  Gguf gguf;
+  for (const char* name : {"a", "b", "c", "d"}) gguf.tensor(name, quarter, kF32, 0);
+  EXPECT_SAYS(error_of(gguf.file(1024)), "truncated");
+}
+
 TEST(GgufHeader, OverlapsAreRefused) {
   EXPECT_SAYS(error_of(Gguf().tensor("a", {32}, kF32, 0).tensor("b", {32}, kF32, 96).file(1024)),
               "overlaps tensor \"a\"");
   EXPECT_SAYS(error_of(Gguf().tensor("a", {32}, kF32, 0).tensor("b", {32}, kF32, 0).file(1024)), "overlaps");
+}
+
+TEST(GgufHeader, ABitFlipNeverLeadsOutsideTheFile) {
+  Gguf gguf;
+  gguf.alignment(32).key("k", Gguf::kArray, array(Gguf::kString, 2, Gguf::text("ab") + Gguf::text("c")));
+  const std::string whole = gguf.tensor("w", {32, 2}, kQ8_0, 0).tensor("b", {8}, kF32, 96).file(128);
+  int accepted = 0;
+  for_each_bit_flip(whole, [&](const std::string& flipped) {
+    const auto header = parse(flipped);
+    if (!header.ok()) return;
+    ++accepted;  // in names, data, dimensions that still fit
+    EXPECT_TRUE(inside(header->tensors, static_cast<int64_t>(whole.size())));
+  });
+  EXPECT_GT(accepted, 128 * 8);
 }
 
 TEST(GgufHeader, UnknownAndRemovedTypesGiveTheirNumber) {

@@ -75,6 +75,28 @@ TEST(SafetensorsHeader, OverlapsAndHolesAreRefused) {
   EXPECT_SAYS(header_error(two(R"({"dtype": "U8", "shape": [0], "data_offsets": [2000, 2000]})")), "truncated");
 }
 
+TEST(SafetensorsHeader, EmptyTensorsMayShareAPlaceButHideNoBytes) {
+  EXPECT_EQ(header_error(R"({"a": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]},
+                             "b": {"dtype": "F32", "shape": [3, 0], "data_offsets": [0, 0]}})",
+                         8),
+            "accepted");
+  EXPECT_SAYS(header_error(entry("U8", "[0]", "[0, 4]")), "needs 0 bytes, data_offsets span 4");
+  EXPECT_SAYS(header_error(entry("U8", "[4]", "[0, 0]")), "needs 4 bytes, data_offsets span 0");
+}
+
+TEST(SafetensorsHeader, ABitFlipNeverLeadsOutsideTheFile) {
+  const std::string header = R"({"a": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [4, 16]},)"
+                             R"("s": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}})";
+  int accepted = 0;
+  for_each_bit_flip(header, [&](const std::string& flipped) {
+    const auto tensors = parse_safetensors_header(flipped, 200, 216, 0);
+    if (!tensors.ok()) return;
+    ++accepted;  // in names, or BF16 turned into another type of two bytes
+    EXPECT_TRUE(inside(*tensors, 216));
+  });
+  EXPECT_GT(accepted, 10);
+}
+
 TEST(SafetensorsHeader, DamagedEntriesAreNamed) {
   EXPECT_SAYS(header_error("[]"), "no JSON object");
   EXPECT_SAYS(header_error("{\"x\": 1}"), "tensor \"x\": is described by \"1\"");

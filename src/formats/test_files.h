@@ -102,6 +102,24 @@ class Gguf {
   std::string keys, tensors;
 };
 
+/// Whether later reads of these tensors stay inside the file.
+inline bool inside(const std::vector<TensorInfo>& tensors, int64_t file_bytes) {
+  for (const TensorInfo& tensor : tensors)
+    if (tensor.offset < 0 || tensor.bytes < 0 || tensor.bytes > file_bytes - tensor.offset) return false;
+  return true;
+}
+
+/// Calls f with every text that differs from `bytes` in one bit.
+template <typename F>
+void for_each_bit_flip(std::string bytes, F&& f) {
+  for (size_t i = 0; i < 8 * bytes.size(); ++i) {
+    const auto mask = static_cast<char>(1 << i % 8);
+    bytes[i / 8] = static_cast<char>(bytes[i / 8] ^ mask);
+    f(bytes);
+    bytes[i / 8] = static_cast<char>(bytes[i / 8] ^ mask);
+  }
+}
+
 /// Where the shared test data lie; empty when they are not there.
 inline std::string shared_folder() {
   const char* variable = std::getenv("COLIBRI_SHARED");
