@@ -2,34 +2,27 @@
 //
 // The environment is that of transformers: trim_blocks, lstrip_blocks, loop controls, generation blocks, tojson without
 // HTML escaping, raise_exception, strftime_now, an immutable sandbox. Templates come with model files and are hostile:
-// depth, steps and output are bounded, nothing outside the given context is reachable.
+// depth, steps, memory and output are bounded, nothing outside the given context is reachable.
 // Thread-safety: render() is const and may run in several threads.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/chat_template_options.h"
 
 namespace colibri::text {
-
-struct RenderOptions {
-  /// Seconds since the epoch that strftime_now formats, as civil time already shifted to the zone that is wanted.
-  int64_t now_seconds = 0;
-  int max_depth = 200;
-  int64_t max_steps = 10'000'000;
-  int64_t max_output_bytes = 64 << 20;
-};
 
 class ChatTemplate {
  public:
   /// kInvalidModel with line number on a syntax error. `name` is for messages.
   static Result<ChatTemplate> parse(std::string_view source, const std::string& name);
-  /// `context`: an object with messages, tools, add_generation_prompt, bos_token ... JSON null is Python's None (defined).
-  /// A template that calls raise_exception gives kUsage with the template's own message; other failures kFailed.
+  /// `context`: an object with messages, tools, add_generation_prompt, bos_token ... JSON null is Python's None
+  /// (defined). A template that calls raise_exception gives kUsage with the template's own message; other failures give
+  /// kFailed with the template's name and the line.
   Result<std::string> render(const Json& context, const RenderOptions& options) const;
 
   struct Program;
