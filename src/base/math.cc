@@ -42,10 +42,14 @@ double sin_of_turn(double x, int64_t quarter_turns) {
   const auto d = static_cast<double>(n);
   const double r = ((x - d * kHalfPi1) - d * kHalfPi2) - d * kHalfPi3;
   switch ((n + quarter_turns) & 3) {
-    case 0: return sin_series(r);
-    case 1: return cos_series(r);
-    case 2: return -sin_series(r);
-    default: return -cos_series(r);
+    case 0:
+      return sin_series(r);
+    case 1:
+      return cos_series(r);
+    case 2:
+      return -sin_series(r);
+    default:
+      return -cos_series(r);
   }
 }
 

@@ -1,8 +1,8 @@
 // exp, log, pow, sin and cos in double, from + - * / alone.
 //
 // libm's last bits differ between systems; these do not, so angles and frequencies that enter the model are the same
-// everywhere. Relative error below 1e-14 in the ranges that models use. For tables made at load; kernels have their own.
-// Thread-safety: pure functions.
+// everywhere. Relative error below 1e-14 in the ranges that models use. For tables made at load; kernels have their
+// own. Thread-safety: pure functions.
 #pragma once
 
 namespace colibri {

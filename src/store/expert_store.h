@@ -20,7 +20,8 @@
 
 namespace colibri::store {
 
-/// Pinned experts of one layer, by expert number; null where an expert was not asked for. Move-only: the pin ends with it.
+/// Pinned experts of one layer, by expert number; null where an expert was not asked for. Move-only: the pin ends with
+/// it.
 class ExpertLeases {
  public:
   explicit ExpertLeases(std::span<const ExpertWeights* const> by_expert) : by_expert_(by_expert) {}
@@ -42,8 +43,8 @@ class ExpertStore {
  public:
   virtual ~ExpertStore() = default;
 
-  /// Pins the experts that `ids` names (any order, repeats allowed) of the given MoE layer (counted among MoE layers) and
-  /// counts one activation per id. Allocates nothing.
+  /// Pins the experts that `ids` names (any order, repeats allowed) of the given MoE layer (counted among MoE layers)
+  /// and counts one activation per id. Allocates nothing.
   virtual Result<ExpertLeases> acquire(int moe_layer, std::span<const int32_t> ids) = 0;
 
   int n_layers() const { return n_layers_; }

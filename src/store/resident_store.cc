@@ -42,8 +42,8 @@ class ResidentStore final : public ExpertStore {
     return PackedMatrix{source.encoding, source.n, source.k, data};
   }
 
-  std::vector<ExpertWeights> weights_;           // [n_layers, n_experts]
-  std::vector<const ExpertWeights*> pointers_;   // the same, as leases hand them out
+  std::vector<ExpertWeights> weights_;          // [n_layers, n_experts]
+  std::vector<const ExpertWeights*> pointers_;  // the same, as leases hand them out
 };
 
 }  // namespace
