@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <array>
 
 #include "platform/memory.h"
 
@@ -35,6 +36,32 @@ Result<std::optional<TextModel>> open_text(const std::string& path, const format
   return std::optional<TextModel>(std::move(text));
 }
 
+constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warn", "info", "debug"};
+
+void log(const OpenOptions& options, std::string_view level, const std::string& line) {
+  const auto rank = [](std::string_view name) {
+    return std::find(kLogLevels.begin(), kLogLevels.end(), name) - kLogLevels.begin();
+  };
+  if (options.log && rank(level) <= rank(options.settings.log_level)) options.log(static_cast<int>(rank(level)), line);
+}
+
+// Settings that are accepted but steer what a model with resident experts does not do.
+void log_idle_settings(const OpenOptions& options) {
+  const Settings& given = options.settings;
+  const Settings usual;
+  const auto note = [&options](const char* key) {
+    log(options, "info", std::string(key) + " has no effect: all experts are in memory");
+  };
+  if (given.expert_cache_policy != usual.expert_cache_policy) note("expert_cache_policy");
+  if (given.lfu_threshold != usual.lfu_threshold) note("lfu_threshold");
+  if (given.heat_file != usual.heat_file && given.heat_file != "off") note("heat_file");
+  if (given.prefetch_weight > 0) note("prefetch_weight");
+  if (given.stream_count != usual.stream_count)
+    log(options, "info", "stream_count has no effect: there is no GPU back end");
+  if (given.router_threads != usual.router_threads)
+    log(options, "info", "router_threads has no effect: the router runs on the compute threads");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const OpenOptions& options) {
@@ -52,6 +79,10 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
   COLIBRI_ASSIGN(model::WeightPlan weights, model::WeightPlan::make(description_, catalog));
   COLIBRI_ASSIGN(plan_, make_plan(spec(), weights, options.settings, options.wanted_context));
+  log_idle_settings(options);
+  log(options, "debug",
+      "planned " + std::to_string(plan_.planned_bytes()) + " of " + std::to_string(plan_.budget_bytes) + " bytes for " +
+          std::to_string(plan_.kv.n_slots) + " sequences of " + std::to_string(context()) + " positions");
   COLIBRI_ASSIGN(backend_, compute::create_cpu_backend(plan_.backend));
   COLIBRI_TRY(load_weights(catalog, weights, options));
 
