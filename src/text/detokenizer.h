@@ -1,9 +1,10 @@
 // Streaming detokeniser: token ids in, whole UTF-8 characters out, and stop strings that may span tokens.
 //
 // The concatenation of everything a Detokenizer gives equals Tokenizer::decode of all its ids.
-// Thread-safety: one thread at a time.
+// Ownership: values; a Detokenizer shares the tokenizer's tables. Thread-safety: one thread at a time.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,31 +16,51 @@ namespace colibri::text {
 class Detokenizer {
  public:
   explicit Detokenizer(Tokenizer tokenizer, bool skip_special = true);
+  Detokenizer(Detokenizer&&) noexcept;
+  Detokenizer& operator=(Detokenizer&&) noexcept;
+  ~Detokenizer();
+
   /// Text that became certain with this token: zero or more whole characters.
   std::string push(TokenId id);
-  /// What is still held back (an unfinished character becomes U+FFFD).
+  /// What is still held back (an unfinished character becomes U+FFFD). Nothing may be pushed afterwards.
   std::string finish();
 
  private:
+  struct Stream;
   Tokenizer tokenizer_;
   bool skip_special_;
-  std::string pending_;  // bytes that may still grow into a character
-  bool at_start_ = true;
+  std::unique_ptr<Stream> stream_;
 };
 
-/// Finds the first of several stop strings in a stream of text. Text that could still become a stop string is held back.
+/// Finds the first of several stop strings in a stream of text: the one that begins leftmost in the whole text,
+/// whatever the parts it arrives in. Text that could still become a stop string is held back, so a stop string that is
+/// complete waits for one that began before it and may still be completed.
 class StopMatcher {
  public:
+  /// Empty strings among `stops` are ignored.
   explicit StopMatcher(std::vector<std::string> stops);
-  /// Text that may be shown now. After a match (stopped()) the text ends just before the stop string.
+  /// Text that may be shown now. After a match (stopped()) the text ends just before the stop string, and further text
+  /// is ignored.
   std::string push(std::string_view text);
-  /// What is still held back when the stream ends without a match.
+  /// What is still held back when the stream ends. Here too a match may be found.
   std::string finish();
   bool stopped() const { return stopped_; }
 
  private:
-  std::vector<std::string> stops_;
+  struct Stop {
+    std::string text;
+    std::vector<size_t> border;  // Knuth, Morris, Pratt: the longest proper border of each prefix
+    size_t matched = 0;          // the longest prefix that the text so far ends with
+  };
+  void step(Stop& stop, char c);
+  std::string release(size_t end);
+
+  static constexpr size_t kNowhere = static_cast<size_t>(-1);
+  std::vector<Stop> stops_;
   std::string held_;
+  size_t released_ = 0;      // characters of the text, in bytes, that stand before held_
+  size_t read_ = 0;          // bytes of the text so far
+  size_t found_ = kNowhere;  // where the leftmost complete stop string begins
   bool stopped_ = false;
 };
 
