@@ -103,9 +103,10 @@ inline std::vector<TokenizerCase> own_cases() {
   return cases;
 }
 
-/// Empty without the shared data.
-inline std::vector<TokenizerCase> shared_cases() {
-  std::vector<TokenizerCase> cases;
+/// Empty without the shared data. Read once.
+inline const std::vector<TokenizerCase>& shared_cases() {
+  static std::vector<TokenizerCase> cases;
+  if (!cases.empty()) return cases;
   for (const char* name : {"deepseek_v3", "gemma3", "gptoss", "llama3_1", "qwen3"}) {
     const auto folder = shared_folder() / "tokenizers" / name;
     if (!std::filesystem::exists(folder / "tokenizer.json.xz")) continue;
