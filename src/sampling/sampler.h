@@ -1,9 +1,9 @@
 // Sampler: logits -> token id. Penalties, filters, a seeded draw.
 //
-// Order: logit_bias, repetition / presence / frequency penalties, (temperature 0: argmax of that), then temperature,
-// top_k, top_p, min_p, draw. Ties go to the lower token id. Same seed, same logits, same tokens: the generator is our own
-// (xoshiro256**), exp comes from base-independent arithmetic, nothing depends on the library or the machine.
-// Thread-safety: one sequence owns one sampler.
+// Temperature 0 is the argmax of the raw logits and looks at nothing else. Otherwise, in this order: logit_bias,
+// repetition penalty, presence and frequency penalties, temperature, top_k, top_p, min_p, one draw. Ties go to the
+// lower token id. Same seed, same logits, same tokens, on every machine: generator and exp are our own, sums have a
+// fixed order. Thread-safety: one sequence owns one sampler.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 namespace colibri::sampling {
 
 struct SamplingParams {
-  double temperature = 1.0;         ///< 0: greedy, looks at nothing else but is still subject to nothing (plain argmax)
+  double temperature = 1.0;         ///< 0: greedy
   int32_t top_k = 0;                ///< 0: off
   double top_p = 1.0;               ///< 1: off
   double min_p = 0.0;               ///< 0: off
@@ -44,14 +44,25 @@ class Sampler {
   Result<TokenId> sample(std::span<const float> logits);
 
  private:
-  struct Candidate { float logit; TokenId id; };
+  /// Logit, later its share (the best has 1).
+  struct Candidate {
+    double value;
+    TokenId id;
+  };
+
+  void collect(std::span<const float> logits);
+  TokenId draw();
+  template <typename Better>
+  void keep_nucleus(Better better);
   uint64_t next_random();
+
   SamplingParams params_;
   int32_t vocab_size_;
   uint64_t state_[4];
-  std::vector<int32_t> answer_counts_;   // per id
-  std::vector<bool> seen_;               // per id, prompt or answer
-  std::vector<Candidate> candidates_;    // scratch, [vocab]
+  std::vector<int32_t> answer_counts_;  // per id
+  std::vector<bool> seen_;              // per id, in prompt or answer
+  std::vector<double> bias_;            // per id
+  std::vector<Candidate> candidates_;   // scratch
 };
 
 }  // namespace colibri::sampling
