@@ -40,7 +40,7 @@ Value macro_attribute(Runtime& rt, const MacroDef& def, std::string_view name) {
   if (name != "arguments") return {};
   ListBuilder names(rt.heap);
   for (const Param& param : def.params) names.push(Value::string(param.name->name));
-  return names.finish_list();
+  return names.finish_tuple();
 }
 
 // What is neither a method nor an item; missing when there is no such thing.
@@ -112,7 +112,7 @@ Value item_only(const Value& object, const Value& index) {
 }
 
 struct Bounds {
-  int64_t start, step, count;
+  int64_t start, stop, step, count;
 };
 
 Result<int64_t> slice_bound(Runtime& rt, const Value& bound, int64_t fallback, int64_t size, int64_t low,
@@ -136,7 +136,7 @@ Result<Bounds> slice_bounds(Runtime& rt, int64_t size, const Value& start, const
   COLIBRI_ASSIGN(const int64_t last, slice_bound(rt, stop, by > 0 ? high : low, size, low, high));
   const int64_t distance = by > 0 ? last - first : first - last;
   const int64_t stride = by > 0 ? by : -by;
-  return Bounds{first, by, distance > 0 ? (distance - 1) / stride + 1 : 0};
+  return Bounds{first, last, by, distance > 0 ? (distance - 1) / stride + 1 : 0};
 }
 
 Value slice_string(Runtime& rt, const Value& object, const Bounds& bounds) {
@@ -175,8 +175,8 @@ Value slice_list(Runtime& rt, const Value& object, const Bounds& bounds) {
 Result<Value> slice_range(Runtime& rt, const Range& range, const Bounds& bounds) {
   int64_t step = 0;
   if (__builtin_mul_overflow(range.step, bounds.step, &step)) return rt.fail("a range's step beyond 64 bits");
-  const int64_t start = bounds.count > 0 ? range_item(range, bounds.start).as_int() : range.start;
-  return Value::range(rt.heap.make<Range>(start, step, bounds.count));
+  const int64_t start = range_item(range, bounds.start).as_int(), stop = range_item(range, bounds.stop).as_int();
+  return Value::range(rt.heap.make<Range>(start, stop, step, bounds.count));
 }
 
 const List* view_items(Runtime& rt, const DictView& view) {

@@ -104,9 +104,8 @@ class Printer {
   }
 
   static std::string range_repr(const Range& range) {
-    const int64_t stop = range.start + range.count * range.step;
     const std::string step = range.step == 1 ? std::string() : concat({", ", std::to_string(range.step)});
-    return concat({"range(", std::to_string(range.start), ", ", std::to_string(stop), step, ")"});
+    return concat({"range(", std::to_string(range.start), ", ", std::to_string(range.stop), step, ")"});
   }
 
   Status print_string(const Value& value) {

@@ -13,7 +13,7 @@ class BraceFormatter {
 
   // `depth`: a format specification may itself hold fields, but only once.
   Result<std::string_view> run(std::string_view text, int depth) {
-    if (depth > 1) return rt_.fail("format fields nested too deep");
+    if (depth > 2) return rt_.fail("format fields nested too deep");
     TextBuilder out(rt_.heap);
     while (!text.empty()) {
       const size_t brace = text.find_first_of("{}");

@@ -24,7 +24,7 @@ Result<Value> global_range(Call& call) {
   const int64_t stride = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
   const int64_t count = distance > 0 ? (distance - 1) / stride + 1 : 0;
   if (overflows || count > kMaxRange) return call.fail({"more than ", std::to_string(kMaxRange), " numbers"});
-  return Value::range(call.rt.heap.make<Range>(start, step, count));
+  return Value::range(call.rt.heap.make<Range>(start, stop, step, count));
 }
 
 // A dict from a mapping or pairs, and named values.

@@ -139,8 +139,8 @@ void append_upper(std::string& out, char32_t c) {
 
 void append_title(std::string& out, char32_t c) {
   const auto title = static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
-  const char32_t* special = title == c ? special_upper(c) : nullptr;
-  if (special == nullptr || is_title(c)) return append_utf8(out, title);
+  const char32_t* special = special_upper(c);
+  if (special == nullptr || is_title(title)) return append_utf8(out, title);
   append_utf8(out, *special++);
   for (; *special != 0; ++special) append_utf8(out, simple_lower(*special));
 }

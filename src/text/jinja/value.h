@@ -65,6 +65,7 @@ struct DictView {
 /// Python's range; `count` numbers.
 struct Range {
   int64_t start;
+  int64_t stop;
   int64_t step;
   int64_t count;
 };
