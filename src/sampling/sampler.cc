@@ -1,166 +1,240 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <string>
 
 namespace colibri::sampling {
 namespace {
 
-constexpr int32_t kMaxTopK = 1 << 30;
-
-Status check(const char* name, double value, double low, double high) {
-  if (value >= low && value <= high) return {};
-  return Error{ErrorCode::kUsage, std::string(name) + " is " + std::to_string(value) + ", expected " +
-                                      std::to_string(low) + " to " + std::to_string(high)};
-}
-
-// exp from + * and constants alone, so that no library's last bit decides a draw. x <= 0; relative error below 1e-14.
+// exp(x) for x <= 0 from additions and multiplications alone: x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor
+// polynomial of degree 11 in r. Relative error below 1e-14; below -700 the result is 0.
 double exp_of_negative(double x) {
-  if (x < -700) return 0;
-  constexpr double kLn2High = 6.93147180369123816490e-01;
+  constexpr double kInvLn2 = 1.44269504088896338700;
+  constexpr double kLn2High = 6.93147180369123816490e-01;  // few bits: n * kLn2High is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
-  const double n = std::floor(x * 1.44269504088896338700 + 0.5);
-  const double r = (x - n * kLn2High) - n * kLn2Low;
-  constexpr std::array<double, 12> kInverseFactorials = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-                                                         1.0 / 40320,     1.0 / 5040,     1.0 / 720,     1.0 / 120,
-                                                         1.0 / 24,        1.0 / 6,        1.0 / 2,       1.0};
+  constexpr double kCoefficients[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
+                                      1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5,         1.0,        1.0};
+  if (!(x > -700)) return 0;
+  const auto n = static_cast<int64_t>(x * kInvLn2 - 0.5);  // rounds to the nearest, as x <= 0
+  const auto d = static_cast<double>(n);
+  const double r = (x - d * kLn2High) - d * kLn2Low;
   double sum = 0;
-  for (const double c : kInverseFactorials) sum = sum * r + c;
-  const double scale = std::bit_cast<double>(static_cast<uint64_t>(static_cast<int64_t>(n) + 1023) << 52);
-  return (1.0 + sum * r) * scale;
+  for (const double c : kCoefficients) sum = sum * r + c;
+  return sum * std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52);
 }
 
-uint64_t splitmix64(uint64_t& state) {
-  uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+struct Bound {
+  const char* name;
+  double SamplingParams::*value;
+  double low;
+  double high;
+  bool low_is_allowed;
+};
+
+constexpr Bound kBounds[] = {
+    {"temperature", &SamplingParams::temperature, 0, 100, true},
+    {"top_p", &SamplingParams::top_p, 0, 1, true},
+    {"min_p", &SamplingParams::min_p, 0, 1, true},
+    {"repetition_penalty", &SamplingParams::repetition_penalty, 0, 100, false},
+    {"presence_penalty", &SamplingParams::presence_penalty, -100, 100, true},
+    {"frequency_penalty", &SamplingParams::frequency_penalty, -100, 100, true},
+};
+
+std::string shown(double value) {
+  std::string text = std::to_string(value);
+  while (text.find('.') != std::string::npos && (text.back() == '0' || text.back() == '.')) {
+    const bool was_point = text.back() == '.';
+    text.pop_back();
+    if (was_point) break;
+  }
+  return text;
+}
+
+// One step of splitmix64, which turns any seed into a good state.
+uint64_t split_mix(uint64_t& state) {
+  state += 0x9e3779b97f4a7c15;
+  uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
 }
 
+constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
 }  // namespace
 
-Status validate(const SamplingParams& p) {
-  COLIBRI_TRY(check("temperature", p.temperature, 0, 100));
-  COLIBRI_TRY(check("top_k", p.top_k, 0, kMaxTopK));
-  COLIBRI_TRY(check("top_p", p.top_p, 0, 1));
-  COLIBRI_TRY(check("min_p", p.min_p, 0, 1));
-  COLIBRI_TRY(check("repetition_penalty", p.repetition_penalty, 0.01, 100));
-  COLIBRI_TRY(check("presence_penalty", p.presence_penalty, -2, 2));
-  COLIBRI_TRY(check("frequency_penalty", p.frequency_penalty, -2, 2));
-  for (const auto& [id, bias] : p.logit_bias) {
-    COLIBRI_TRY(check("a token of logit_bias", id, 0, INT32_MAX));
-    COLIBRI_TRY(check("logit_bias", bias, -100, 100));
+Status validate(const SamplingParams& params) {
+  for (const Bound& bound : kBounds) {
+    const double value = params.*bound.value;
+    const bool in_range = (bound.low_is_allowed ? value >= bound.low : value > bound.low) && value <= bound.high;
+    if (in_range) continue;
+    std::string message = bound.name;
+    message.append(" is ")
+        .append(shown(value))
+        .append(bound.low_is_allowed ? "; it must be from " : "; it must be above ");
+    message.append(shown(bound.low)).append(bound.low_is_allowed ? " to " : ", at most ").append(shown(bound.high));
+    return Error{ErrorCode::kUsage, message};
+  }
+  if (params.top_k < 0) {
+    return Error{ErrorCode::kUsage, "top_k is " + std::to_string(params.top_k) + "; it must be 0 (off) or more"};
+  }
+  for (const auto& [id, bias] : params.logit_bias) {
+    if (std::isfinite(bias)) continue;
+    std::string message = "logit_bias of token ";
+    return Error{ErrorCode::kUsage, message.append(std::to_string(id)).append(" is not a finite number")};
   }
   return {};
 }
 
 TokenId argmax(std::span<const float> logits) {
   TokenId best = -1;
+  float largest = kNever;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i])) continue;
-    if (best < 0 || logits[i] > logits[static_cast<size_t>(best)]) best = static_cast<TokenId>(i);
+    if (logits[i] > largest || (best < 0 && !std::isnan(logits[i]))) {
+      best = static_cast<TokenId>(i);
+      largest = logits[i];
+    }
   }
   return best;
 }
 
 Sampler::Sampler(SamplingParams params, int32_t vocab_size) : params_(std::move(params)), vocab_size_(vocab_size) {
   uint64_t seed = params_.seed;
-  for (uint64_t& word : state_) word = splitmix64(seed);
-  if (params_.temperature == 0) return;  // greedy needs no tables
-  answer_counts_.resize(static_cast<size_t>(vocab_size));
-  seen_.resize(static_cast<size_t>(vocab_size));
-  bias_.resize(static_cast<size_t>(vocab_size));
-  candidates_.reserve(static_cast<size_t>(vocab_size));
-  for (const auto& [id, bias] : params_.logit_bias)
-    if (id >= 0 && id < vocab_size) bias_[static_cast<size_t>(id)] = bias;
+  for (uint64_t& word : state_) word = split_mix(seed);
+  const auto size = static_cast<size_t>(vocab_size);
+  has_penalties_ =
+      params_.repetition_penalty != 1.0 || params_.presence_penalty != 0.0 || params_.frequency_penalty != 0.0;
+  if (params_.temperature == 0) return;
+  candidates_.resize(size);
+  if (has_penalties_) answer_counts_.resize(size);
+  if (has_penalties_) seen_.resize(size);
+  if (!params_.logit_bias.empty()) bias_.resize(size);
+  for (const auto& [id, bias] : params_.logit_bias) {
+    if (id >= 0 && id < vocab_size) bias_[static_cast<size_t>(id)] += bias;
+  }
 }
 
 void Sampler::observe_prompt(std::span<const TokenId> prompt) {
-  for (const TokenId id : prompt)
-    if (id >= 0 && static_cast<size_t>(id) < seen_.size()) seen_[static_cast<size_t>(id)] = true;
+  if (seen_.empty()) return;
+  for (const TokenId id : prompt) {
+    if (id >= 0 && id < vocab_size_) seen_[static_cast<size_t>(id)] = true;
+  }
 }
 
 Result<TokenId> Sampler::sample(std::span<const float> logits) {
   logits = logits.first(std::min(logits.size(), static_cast<size_t>(vocab_size_)));
-  TokenId chosen = -1;
+  TokenId id = -1;
   if (params_.temperature == 0) {
-    chosen = argmax(logits);
-    if (chosen >= 0 && !std::isfinite(logits[static_cast<size_t>(chosen)])) chosen = -1;
-  } else {
-    collect(logits);
-    if (!candidates_.empty()) chosen = draw();
+    id = argmax(logits);
+    if (id >= 0 && logits[static_cast<size_t>(id)] == kNever) id = -1;
+  } else if (const size_t n = collect(logits); n > 0) {
+    id = draw(n);
   }
-  if (chosen < 0)
-    return Error{ErrorCode::kFailed,
-                 "the logits hold no finite value; validate the model, and report this if it is whole"};
+  if (id < 0) return Error{ErrorCode::kFailed, "no token can be sampled: no logit is a number"};
   if (!seen_.empty()) {
-    seen_[static_cast<size_t>(chosen)] = true;
-    ++answer_counts_[static_cast<size_t>(chosen)];
+    seen_[static_cast<size_t>(id)] = true;
+    ++answer_counts_[static_cast<size_t>(id)];
   }
-  return chosen;
+  return id;
 }
 
-// Finite logits after bias and penalties, in ascending id, divided by the temperature.
-void Sampler::collect(std::span<const float> logits) {
-  candidates_.clear();
+// The order of probability.
+bool Sampler::before(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+float Sampler::adjusted(TokenId id, double logit) const {
+  const auto i = static_cast<size_t>(id);
+  if (!bias_.empty()) logit += bias_[i];
+  if (has_penalties_ && seen_[i]) {
+    logit = logit > 0 ? logit / params_.repetition_penalty : logit * params_.repetition_penalty;
+    const int32_t count = answer_counts_[i];
+    if (count > 0) logit -= params_.presence_penalty + params_.frequency_penalty * count;
+  }
+  return static_cast<float>(std::clamp<double>(logit, -kLargest, kLargest));
+}
+
+// Fills candidates_, in the order of the ids, with what can be drawn: every id whose logit is a number. Returns how
+// many.
+size_t Sampler::collect(std::span<const float> logits) {
+  const bool plain = bias_.empty() && !has_penalties_;
+  size_t n = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    if (!std::isfinite(logits[i])) continue;
-    double value = static_cast<double>(logits[i]) + bias_[i];
-    if (seen_[i]) value = value > 0 ? value / params_.repetition_penalty : value * params_.repetition_penalty;
-    if (const int32_t n = answer_counts_[i]; n > 0) value -= params_.presence_penalty + params_.frequency_penalty * n;
-    candidates_.push_back({value / params_.temperature, static_cast<TokenId>(i)});
+    const auto id = static_cast<TokenId>(i);
+    if (std::isnan(logits[i]) || logits[i] == kNever) continue;
+    const float logit = std::min(logits[i], kLargest);
+    candidates_[n++] = {plain ? logit : adjusted(id, logit), id};
   }
+  return n;
 }
 
-// Filters the candidates and draws one. The kept ones are in a fixed order, so the sum does not depend on the library.
-TokenId Sampler::draw() {
-  const auto better = [](const Candidate& a, const Candidate& b) {
-    return a.value > b.value || (a.value == b.value && a.id < b.id);
-  };
-  const auto top_k = static_cast<size_t>(params_.top_k);
-  if (top_k > 0 && top_k < candidates_.size()) {
-    const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(top_k);
-    std::nth_element(candidates_.begin(), end - 1, candidates_.end(), better);
-    candidates_.resize(top_k);
-    std::sort(candidates_.begin(), candidates_.end(), better);
-  }
-  const double best = std::min_element(candidates_.begin(), candidates_.end(), better)->value;
-  for (Candidate& c : candidates_) c.value = exp_of_negative(c.value - best);
-  if (params_.top_p < 1) keep_nucleus(better);
-  std::erase_if(candidates_, [this](const Candidate& c) { return c.value < params_.min_p; });  // the largest is 1
-
+// Sums and the draw itself walk over the candidates in an order that is defined (by id or by probability), never in one
+// that a library's selection algorithm happened to leave.
+TokenId Sampler::draw(size_t n) {
+  n = keep_top_k(n);
+  const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(n);
+  const float largest = std::min_element(candidates_.begin(), end, before)->logit;
+  n = keep_top_p(n, largest);
+  n = keep_min_p(n, largest);
   double total = 0;
-  for (const Candidate& c : candidates_) total += c.value;
+  for (size_t i = 0; i < n; ++i) total += weight(candidates_[i], largest);
   double left = static_cast<double>(next_random() >> 11) * 0x1.0p-53 * total;
-  for (const Candidate& c : candidates_) {
-    left -= c.value;
-    if (left < 0) return c.id;
+  for (size_t i = 0; i + 1 < n; ++i) {
+    left -= weight(candidates_[i], largest);
+    if (left < 0) return candidates_[i].id;
   }
-  return candidates_.back().id;  // rounding used up the last share
+  return candidates_[n - 1].id;
 }
 
-// Keeps the smallest set whose share reaches top_p, at least one: takes the best from a heap until it is enough.
-template <typename Better>
-void Sampler::keep_nucleus(Better better) {
+// In proportion to the probability; the most probable has 1.
+double Sampler::weight(const Candidate& candidate, float largest) const {
+  return exp_of_negative((static_cast<double>(candidate.logit) - static_cast<double>(largest)) / params_.temperature);
+}
+
+size_t Sampler::keep_top_k(size_t n) {
+  const auto k = static_cast<size_t>(params_.top_k);
+  if (k == 0 || k >= n) return n;
+  const auto begin = candidates_.begin(), end = begin + static_cast<std::ptrdiff_t>(k);
+  std::nth_element(begin, end, begin + static_cast<std::ptrdiff_t>(n), before);
+  std::sort(begin, end, before);
+  return k;
+}
+
+// Orders only as far as needed: blocks of the most probable ones, each several times as large as all before it.
+size_t Sampler::keep_top_p(size_t n, float largest) {
+  if (params_.top_p >= 1.0) return n;
+  const auto begin = candidates_.begin();
   double total = 0;
-  for (const Candidate& c : candidates_) total += c.value;
-  const auto worse = [&better](const Candidate& a, const Candidate& b) { return better(b, a); };
-  std::make_heap(candidates_.begin(), candidates_.end(), worse);
-  auto end = candidates_.end();
+  for (size_t i = 0; i < n; ++i) total += weight(candidates_[i], largest);
+  const double wanted = params_.top_p * total;
   double sum = 0;
-  do {
-    std::pop_heap(candidates_.begin(), end, worse);
-    --end;
-    sum += end->value;
-  } while (end != candidates_.begin() && sum < params_.top_p * total);
-  candidates_.erase(candidates_.begin(), end);
-  std::reverse(candidates_.begin(), candidates_.end());  // best first
+  for (size_t done = 0, block = 64; done < n; block *= 4) {
+    const size_t end = std::min(n, done + block);
+    const auto from = begin + static_cast<std::ptrdiff_t>(done), to = begin + static_cast<std::ptrdiff_t>(end);
+    if (end < n) std::nth_element(from, to, begin + static_cast<std::ptrdiff_t>(n), before);
+    std::sort(from, to, before);
+    for (; done < end; ++done) {
+      sum += weight(candidates_[done], largest);
+      if (sum >= wanted) return done + 1;
+    }
+  }
+  return n;
 }
 
-// xoshiro256** 1.0 by Blackman and Vigna (public domain description).
+size_t Sampler::keep_min_p(size_t n, float largest) {
+  if (params_.min_p <= 0.0) return n;
+  const auto begin = candidates_.begin();
+  const auto end = std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(n), [&](const Candidate& candidate) {
+    return weight(candidate, largest) < params_.min_p;
+  });
+  return static_cast<size_t>(end - begin);
+}
+
+// xoshiro256** (Blackman and Vigna).
 uint64_t Sampler::next_random() {
   const uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
   const uint64_t t = state_[1] << 17;

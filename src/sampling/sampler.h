@@ -1,9 +1,11 @@
 // Sampler: logits -> token id. Penalties, filters, a seeded draw.
 //
-// Temperature 0 is the argmax of the raw logits and looks at nothing else. Otherwise, in this order: logit_bias,
-// repetition penalty, presence and frequency penalties, temperature, top_k, top_p, min_p, one draw. Ties go to the
-// lower token id. Same seed, same logits, same tokens, on every machine: generator and exp are our own, sums have a
-// fixed order. Thread-safety: one sequence owns one sampler.
+// Temperature 0 is greedy and looks at nothing else: argmax of the logits as they come, no bias, no penalty, no filter.
+// Otherwise, in this order: logit_bias; repetition, presence and frequency penalties; temperature; top_k; top_p (of
+// what top_k left, renormalised); min_p; draw. Each filter keeps at least one token. Ties go to the lower token id
+// everywhere. Same seed, same logits, same tokens: the generator is our own (xoshiro256**), exp is made of + and * in
+// double alone, so nothing depends on the library or the machine. A NaN is never chosen; +infinity counts as the
+// largest number. Thread-safety: one sequence owns one sampler.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +19,16 @@
 namespace colibri::sampling {
 
 struct SamplingParams {
-  double temperature = 1.0;         ///< 0: greedy
-  int32_t top_k = 0;                ///< 0: off
-  double top_p = 1.0;               ///< 1: off
-  double min_p = 0.0;               ///< 0: off
-  double repetition_penalty = 1.0;  ///< over prompt and answer; 1: off
-  double presence_penalty = 0.0;    ///< over the answer, as OpenAI defines it
-  double frequency_penalty = 0.0;
+  double temperature = 1.0;  ///< 0: greedy, the other members do not matter
+  int32_t top_k = 0;         ///< the k most probable; 0: off
+  double top_p = 1.0;        ///< the fewest most probable tokens whose probabilities sum to at least p; 1: off
+  double min_p = 0.0;        ///< only tokens at least min_p times as probable as the most probable; 0: off
+  double repetition_penalty =
+      1.0;  ///< positive logits are divided, others multiplied, for ids of prompt or answer; 1: off
+  double presence_penalty = 0.0;   ///< subtracted once from ids of the answer, as OpenAI defines it
+  double frequency_penalty = 0.0;  ///< subtracted per occurrence in the answer
   uint64_t seed = 0;
-  std::vector<std::pair<TokenId, double>> logit_bias;
+  std::vector<std::pair<TokenId, double>> logit_bias;  ///< added to the logits; ids outside the vocabulary do nothing
 };
 
 /// kUsage names the parameter and its range (NaN and infinities are out of range).
@@ -36,33 +39,36 @@ TokenId argmax(std::span<const float> logits);
 
 class Sampler {
  public:
-  /// `vocab_size` ids may be sampled (padded ids beyond it never are).
+  /// `vocab_size` ids may be sampled (padded ids beyond it never are). REQUIRES: `params` are valid.
   Sampler(SamplingParams params, int32_t vocab_size);
-  /// Tells the sampler about prompt tokens, for the repetition penalty.
+  /// Tells the sampler about prompt tokens, for the repetition penalty. Ids outside the vocabulary are ignored.
   void observe_prompt(std::span<const TokenId> prompt);
-  /// Chooses and remembers the next token. kFailed when the logits hold no finite value. Allocates nothing.
+  /// Chooses and remembers the next token. kFailed when no logit of the vocabulary is a number. Allocates nothing.
   Result<TokenId> sample(std::span<const float> logits);
 
  private:
-  /// Logit, later its share (the best has 1).
   struct Candidate {
-    double value;
+    float logit;  // after bias and penalties, not yet divided by the temperature
     TokenId id;
   };
-
-  void collect(std::span<const float> logits);
-  TokenId draw();
-  template <typename Better>
-  void keep_nucleus(Better better);
+  static bool before(const Candidate& a, const Candidate& b);
+  float adjusted(TokenId id, double logit) const;
+  size_t collect(std::span<const float> logits);
+  TokenId draw(size_t n);
+  double weight(const Candidate& candidate, float largest) const;
+  size_t keep_top_k(size_t n);
+  size_t keep_top_p(size_t n, float largest);
+  size_t keep_min_p(size_t n, float largest);
   uint64_t next_random();
 
   SamplingParams params_;
   int32_t vocab_size_;
   uint64_t state_[4];
-  std::vector<int32_t> answer_counts_;  // per id
-  std::vector<bool> seen_;              // per id, in prompt or answer
-  std::vector<double> bias_;            // per id
-  std::vector<Candidate> candidates_;   // scratch
+  bool has_penalties_;
+  std::vector<double> bias_;            // per id; empty without a bias
+  std::vector<int32_t> answer_counts_;  // per id; empty without penalties, as is the next
+  std::vector<bool> seen_;              // per id, prompt or answer
+  std::vector<Candidate> candidates_;   // scratch, [vocab]
 };
 
 }  // namespace colibri::sampling

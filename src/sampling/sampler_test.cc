@@ -2,162 +2,303 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
+#include <new>
+#include <numeric>
+
+namespace {
+// Every allocation of this program is counted, so that a test can say that there were none.
+int64_t g_allocations = 0;
+}  // namespace
+
+// Not inlined, so that the compiler does not pair malloc with delete and warn.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++g_allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace colibri::sampling {
 namespace {
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
-std::vector<TokenId> draws(const SamplingParams& params, const std::vector<float>& logits, int n) {
+// Reproducible logits that are spread like a model's.
+std::vector<float> some_logits(size_t n, uint32_t seed = 1) {
+  std::vector<float> logits(n);
+  for (float& logit : logits) {
+    seed = seed * 1664525 + 1013904223;
+    logit = static_cast<float>(seed >> 8) / 16777216.0F * 16.0F - 8.0F;
+  }
+  return logits;
+}
+
+std::vector<TokenId> draws(const SamplingParams& params, std::span<const float> logits, int count) {
   Sampler sampler(params, static_cast<int32_t>(logits.size()));
   std::vector<TokenId> ids;
-  for (int i = 0; i < n; ++i) ids.push_back(*sampler.sample(logits));
+  for (int i = 0; i < count; ++i) ids.push_back(sampler.sample(logits).value());
   return ids;
 }
 
-std::map<TokenId, int> histogram(const SamplingParams& params, const std::vector<float>& logits, int n) {
+std::map<TokenId, int> histogram(const SamplingParams& params, std::span<const float> logits, int count) {
   std::map<TokenId, int> counts;
-  for (const TokenId id : draws(params, logits, n)) ++counts[id];
+  for (const TokenId id : draws(params, logits, count)) ++counts[id];
   return counts;
 }
 
-TEST(Sampler, GreedyTakesTheLargestAndTheLowerIdOnATieAndLooksAtNothingElse) {
+std::vector<double> softmax(std::span<const float> logits, double temperature) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> p;
+  for (const float logit : logits) p.push_back(std::exp((logit - largest) / temperature));
+  const double total = std::accumulate(p.begin(), p.end(), 0.0);
+  for (double& x : p) x /= total;
+  return p;
+}
+
+// The definition of top-k, top-p and min-p by a full sort.
+std::vector<TokenId> kept_by_definition(std::span<const float> logits, const SamplingParams& params) {
+  std::vector<TokenId> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
+  if (params.top_k > 0) ids.resize(std::min(ids.size(), static_cast<size_t>(params.top_k)));
+  std::vector<double> weights;
+  for (const TokenId id : ids) {
+    weights.push_back(std::exp((double{logits[id]} - double{logits[ids[0]]}) / params.temperature));
+  }
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  size_t n = 0;
+  for (double sum = 0; n < ids.size() && sum < params.top_p * total; ++n) sum += weights[n];
+  if (params.top_p >= 1) n = ids.size();
+  n = std::max<size_t>(n, 1);
+  while (n > 1 && weights[n - 1] < params.min_p) --n;
+  ids.resize(n);
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+TEST(Argmax, TiesGoToTheLowerId) { EXPECT_EQ(argmax(std::vector<float>{1, 3, 3, 2}), 1); }
+
+TEST(Argmax, NanIsNeverChosenUnlessNothingElseIsThere) {
+  EXPECT_EQ(argmax(std::vector<float>{kNan, -5, kNan}), 1);
+  EXPECT_EQ(argmax(std::vector<float>{kNan, -kInfinity}), 1);
+  EXPECT_EQ(argmax(std::vector<float>{kNan, kNan}), -1);
+  EXPECT_EQ(argmax(std::vector<float>{}), -1);
+}
+
+TEST(Sampler, GreedyLooksAtNothingElse) {
   SamplingParams params;
   params.temperature = 0;
-  params.repetition_penalty = 5;
-  params.logit_bias = {{0, 100}};
-  EXPECT_EQ(draws(params, {1, 3, 3, 2}, 3), (std::vector<TokenId>{1, 1, 1}));
+  params.repetition_penalty = 50;
+  params.presence_penalty = 50;
+  params.top_k = 1;
+  params.logit_bias = {{2, -100.0}};
+  const std::vector<float> logits = {0, 1, 2, 1.5};
+  EXPECT_EQ(draws(params, logits, 3), (std::vector<TokenId>{2, 2, 2}));
 }
 
-TEST(Sampler, TheSameSeedGivesTheSameDrawsAndAnotherSeedOthers) {
-  const std::vector<float> logits = {0.1f, 0.5f, 0.3f, 0.9f, 0.2f};
-  SamplingParams a, b;
-  b.seed = 1;
-  EXPECT_EQ(draws(a, logits, 50), draws(a, logits, 50));
-  EXPECT_NE(draws(a, logits, 50), draws(b, logits, 50));
+TEST(Sampler, GreedyFailsWhenNothingCanBeChosen) {
+  SamplingParams params;
+  params.temperature = 0;
+  Sampler sampler(params, 2);
+  EXPECT_EQ(sampler.sample(std::vector<float>{kNan, -kInfinity}).error().code, ErrorCode::kFailed);
 }
 
-// Pinned: a change of generator, order or exp would change the text that users get for a seed.
-TEST(Sampler, TheDrawsOfASeedNeverChange) {
+TEST(Sampler, SameSeedSameTokensOtherSeedOtherTokens) {
+  const std::vector<float> logits = some_logits(500);
+  SamplingParams params;
+  params.seed = 7;
+  const std::vector<TokenId> first = draws(params, logits, 50);
+  EXPECT_EQ(draws(params, logits, 50), first);
+  params.seed = 8;
+  EXPECT_NE(draws(params, logits, 50), first);
+}
+
+// Whoever changes the generator, the exponential or the order of a sum changes what users' seeds give. The ids were
+// computed by a separate program from the definitions (xoshiro256** seeded by splitmix64, softmax, full sorts).
+TEST(Sampler, DrawsOfASeedAreFixedForever) {
   SamplingParams params;
   params.seed = 42;
-  EXPECT_EQ(draws(params, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 8), (std::vector<TokenId>{0, 3, 6, 9, 9, 7, 7, 8}));
+  const std::vector<float> logits = some_logits(64);
+  const std::vector<TokenId> all = draws(params, logits, 8);
+  params.top_k = 10;
+  params.top_p = 0.9;
+  params.temperature = 0.7;
+  const std::vector<TokenId> filtered = draws(params, logits, 8);
+  EXPECT_EQ(all, (std::vector<TokenId>{15, 33, 40, 52, 60, 41, 40, 41}));
+  EXPECT_EQ(filtered, (std::vector<TokenId>{37, 33, 41, 52, 52, 41, 41, 40}));
 }
 
-TEST(Sampler, FrequenciesFollowTheSoftmax) {
-  const std::vector<float> logits = {0.0f, 1.0f, 2.0f, -1.0f};
-  const int n = 40000;
-  auto counts = histogram({}, logits, n);
-  double total = 0, chi_square = 0;
-  for (const float l : logits) total += std::exp(l);
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const double expected = n * std::exp(logits[i]) / total;
-    chi_square += std::pow(counts[static_cast<TokenId>(i)] - expected, 2) / expected;
+TEST(Sampler, DrawsFollowTheSoftmax) {
+  const std::vector<float> logits = {0.0F, 1.0F, 2.0F, -1.0F, 0.5F, 1.5F, -3.0F, 2.5F};
+  constexpr int kDraws = 200'000;
+  for (const double temperature : {0.5, 1.0, 2.0}) {
+    SamplingParams params;
+    params.temperature = temperature;
+    params.seed = 3;
+    auto counts = histogram(params, logits, kDraws);
+    const std::vector<double> p = softmax(logits, temperature);
+    double chi_square = 0;
+    for (size_t i = 0; i < p.size(); ++i) {
+      const double expected = p[i] * kDraws;
+      const double off = counts[static_cast<TokenId>(i)] - expected;
+      chi_square += off * off / expected;
+    }
+    EXPECT_LT(chi_square, 24.3) << "temperature " << temperature;  // 7 degrees of freedom: 1 in 1000 would be above
   }
-  EXPECT_LT(chi_square, 16.3);  // 3 degrees of freedom, p = 0.001; the seed is fixed
 }
 
-TEST(Sampler, TemperatureSharpensAndFlattens) {
-  SamplingParams cold, hot;
-  cold.temperature = 0.1;
-  hot.temperature = 50;
-  EXPECT_GT(histogram(cold, {0, 1}, 1000)[1], 995);
-  EXPECT_LT(histogram(hot, {0, 1}, 1000)[1], 560);
+TEST(Sampler, FiltersKeepWhatTheirDefinitionsKeep) {
+  for (const size_t vocab : {5, 40, 700}) {
+    for (uint32_t seed = 1; seed <= 12; ++seed) {
+      std::vector<float> logits = some_logits(vocab, seed);
+      if (seed % 3 == 0) logits[vocab / 2] = logits[0];  // a tie
+      SamplingParams params;
+      params.top_k = seed % 2 == 0 ? static_cast<int32_t>(seed) : 0;
+      params.top_p = seed % 4 < 2 ? 0.3 + 0.05 * seed : 1.0;
+      params.min_p = seed % 5 == 0 ? 0.2 : 0.0;
+      params.temperature = 3.0;
+      const std::vector<TokenId> allowed = kept_by_definition(logits, params);
+      const auto counts = histogram(params, logits, 2000);
+      for (const auto& [id, count] : counts) {
+        EXPECT_TRUE(std::binary_search(allowed.begin(), allowed.end(), id))
+            << id << " of " << vocab << " seed " << seed;
+      }
+      if (allowed.size() > 12) continue;
+      EXPECT_EQ(counts.size(), allowed.size()) << vocab << " seed " << seed;
+    }
+  }
 }
 
-TEST(Sampler, TopKKeepsTheBestAndTheLowerIdsOfATie) {
+TEST(Sampler, TopPKeepsOneTokenEvenAtZero) {
+  SamplingParams params;
+  params.top_p = 0.0;
+  EXPECT_EQ(histogram(params, std::vector<float>{1, 2, 1.9F}, 100).size(), 1U);
+}
+
+TEST(Sampler, TiesAtABorderGoToTheLowerIds) {
   SamplingParams params;
   params.top_k = 2;
-  const auto counts = histogram(params, {1, 2, 1, 1, 0}, 500);
-  ASSERT_EQ(counts.size(), 2u);
-  EXPECT_TRUE(counts.contains(0));
+  const auto counts = histogram(params, std::vector<float>{1, 1, 1, 1}, 200);
+  EXPECT_EQ(counts.size(), 2U);
+  EXPECT_TRUE(counts.contains(0) && counts.contains(1));
+}
+
+TEST(Sampler, MinPIsRelativeToTheMostProbable) {
+  SamplingParams params;
+  params.min_p = 0.5;
+  const std::vector<float> logits = {0, std::log(0.51F), std::log(0.49F)};
+  const auto counts = histogram(params, logits, 500);
   EXPECT_TRUE(counts.contains(1));
+  EXPECT_FALSE(counts.contains(2));
 }
 
-TEST(Sampler, TopPKeepsTheSmallestSetThatReachesItAndAtLeastOne) {
-  const std::vector<float> logits = {std::log(0.5f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
+TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogits) {
   SamplingParams params;
-  params.top_p = 0.7;
-  EXPECT_EQ(histogram(params, logits, 2000).size(), 2u);
-  params.top_p = 0.81;
-  EXPECT_EQ(histogram(params, logits, 2000).size(), 3u);
-  params.top_p = 0;
-  EXPECT_EQ(histogram(params, logits, 200).size(), 1u);
+  params.repetition_penalty = 4;
+  params.top_k = 1;
+  Sampler positive(params, 2);
+  positive.observe_prompt(std::vector<TokenId>{0});
+  EXPECT_EQ(positive.sample(std::vector<float>{4.0F, 1.5F}).value(), 1);
+  Sampler negative(params, 2);
+  negative.observe_prompt(std::vector<TokenId>{0});
+  EXPECT_EQ(negative.sample(std::vector<float>{-1.0F, -3.0F}).value(), 1);
 }
 
-TEST(Sampler, MinPIsRelativeToTheBest) {
-  const std::vector<float> logits = {std::log(0.5f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
+TEST(Sampler, PresencePenaltyCountsAnswersOnceAndNotThePrompt) {
   SamplingParams params;
-  params.min_p = 0.29;
-  EXPECT_EQ(histogram(params, logits, 4000).size(), 3u);
+  params.presence_penalty = 1;
+  params.top_k = 1;
+  Sampler sampler(params, 3);
+  sampler.observe_prompt(std::vector<TokenId>{0});
+  const std::vector<float> logits = {2.0F, 1.5F, 0.9F};
+  EXPECT_EQ(sampler.sample(logits).value(), 0);  // the prompt does not count
+  EXPECT_EQ(sampler.sample(logits).value(), 1);  // 1.0, 1.5, 0.9
+  EXPECT_EQ(sampler.sample(logits).value(), 0);  // 1.0, 0.5, 0.9
+  EXPECT_EQ(sampler.sample(logits).value(), 0);  // still 1.0: once, however often
 }
 
-TEST(Sampler, RepetitionPenaltyCountsThePromptPresenceAndFrequencyOnlyTheAnswer) {
+TEST(Sampler, FrequencyPenaltyGrowsWithEachOccurrence) {
   SamplingParams params;
-  params.temperature = 0.01;
-  params.repetition_penalty = 2;
-  Sampler repetition(params, 3);
-  repetition.observe_prompt(std::vector<TokenId>{0});
-  EXPECT_EQ(*repetition.sample(std::vector<float>{3, 2, -1}), 1);  // 3 / 2 < 2
-  params = {};
-  params.temperature = 0.01;
-  params.frequency_penalty = 1;
-  Sampler frequency(params, 2);
-  frequency.observe_prompt(std::vector<TokenId>{0});
-  const std::vector<float> logits = {2.5f, 1};
-  EXPECT_EQ(*frequency.sample(logits), 0);
-  EXPECT_EQ(*frequency.sample(logits), 0);
-  EXPECT_EQ(*frequency.sample(logits), 1);
+  params.frequency_penalty = 0.4;
+  params.top_k = 1;
+  Sampler sampler(params, 2);
+  const std::vector<float> logits = {1.0F, 0.0F};
+  std::vector<TokenId> ids;
+  for (int i = 0; i < 4; ++i) ids.push_back(sampler.sample(logits).value());
+  EXPECT_EQ(ids, (std::vector<TokenId>{0, 0, 0, 1}));  // 1.0, 0.6, 0.2, then -0.2 against 0
 }
 
-TEST(Sampler, LogitBiasBansAndForces) {
+TEST(Sampler, LogitBiasForcesAndForbids) {
   SamplingParams params;
-  params.logit_bias = {{0, -100}, {2, 100}};
-  EXPECT_EQ(histogram(params, {5, 5, 0}, 300), (std::map<TokenId, int>{{2, 300}}));
+  params.logit_bias = {{1, 100.0}, {99, 100.0}, {-1, 100.0}};
+  EXPECT_EQ(histogram(params, std::vector<float>{5, 0, 3}, 200).size(), 1U);
+  params.logit_bias = {{0, -100.0}};
+  EXPECT_FALSE(histogram(params, std::vector<float>{5, 0, 3}, 200).contains(0));
 }
 
-TEST(Sampler, ValuesThatAreNotFiniteAreNeverChosen) {
-  EXPECT_EQ(histogram({}, {kNan, 1, kInf, -kInf}, 100), (std::map<TokenId, int>{{1, 100}}));
+TEST(Sampler, PaddedIdsAreNeverChosen) {
   for (const double temperature : {0.0, 1.0}) {
     SamplingParams params;
     params.temperature = temperature;
-    Sampler sampler(params, 3);
-    const auto result = sampler.sample(std::vector<float>{kNan, -kInf, kNan});
-    ASSERT_FALSE(result.ok());
-    EXPECT_EQ(result.error().code, ErrorCode::kFailed);
+    Sampler sampler(params, 2);
+    EXPECT_LT(sampler.sample(std::vector<float>{0, 0, 50, 50}).value(), 2);
   }
 }
 
-TEST(Sampler, PaddedIdsAreNeverSampled) {
-  SamplingParams greedy;
-  greedy.temperature = 0;
-  Sampler sampler(greedy, 2);
-  EXPECT_EQ(*sampler.sample(std::vector<float>{1, 2, 9}), 1);
+TEST(Sampler, InfiniteAndNanLogitsDoNoHarm) {
+  SamplingParams params;
+  const auto counts = histogram(params, std::vector<float>{kNan, -kInfinity, 1, 1}, 100);
+  EXPECT_FALSE(counts.contains(0) || counts.contains(1));
+  EXPECT_EQ(histogram(params, std::vector<float>{0, kInfinity, 3e38F}, 100).begin()->first, 1);
+  Sampler sampler(params, 2);
+  EXPECT_EQ(sampler.sample(std::vector<float>{kNan, -kInfinity}).error().code, ErrorCode::kFailed);
 }
 
-TEST(Sampler, ParametersOutOfRangeAreRefusedByName) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  const auto refused = [](auto set, const char* name) {
+TEST(Sampler, HugeBiasAndPenaltyStayNumbers) {
+  SamplingParams params;
+  params.logit_bias = {{0, 1e300}, {1, -1e300}};
+  params.repetition_penalty = 100;
+  EXPECT_EQ(draws(params, std::vector<float>{1, 1}, 5), (std::vector<TokenId>{0, 0, 0, 0, 0}));
+}
+
+TEST(Sampler, SamplingAllocatesNothing) {
+  const std::vector<float> logits = some_logits(5000);
+  SamplingParams params;
+  params.top_k = 400;
+  params.top_p = 0.95;
+  params.min_p = 0.01;
+  params.repetition_penalty = 1.1;
+  params.logit_bias = {{3, 1.0}};
+  Sampler sampler(params, 5000);
+  const int64_t before = g_allocations;
+  int64_t sum = 0;
+  for (int i = 0; i < 20; ++i) sum += sampler.sample(logits).value();
+  EXPECT_EQ(g_allocations, before);
+  EXPECT_GE(sum, 0);
+}
+
+TEST(Validate, NamesTheParameterAndItsRange) {
+  const auto message = [](auto change) {
     SamplingParams params;
-    set(params);
+    change(params);
     const Status status = validate(params);
-    ASSERT_FALSE(status.ok()) << name;
-    EXPECT_NE(status.error().message.find(name), std::string::npos);
+    return status.ok() ? std::string() : status.error().message;
   };
-  refused([&](SamplingParams& p) { p.temperature = nan; }, "temperature");
-  refused([&](SamplingParams& p) { p.temperature = -1; }, "temperature");
-  refused([&](SamplingParams& p) { p.top_k = -1; }, "top_k");
-  refused([&](SamplingParams& p) { p.top_p = 1.5; }, "top_p");
-  refused([&](SamplingParams& p) { p.min_p = nan; }, "min_p");
-  refused([&](SamplingParams& p) { p.repetition_penalty = 0; }, "repetition_penalty");
-  refused([&](SamplingParams& p) { p.presence_penalty = 3; }, "presence_penalty");
-  refused([&](SamplingParams& p) { p.frequency_penalty = -3; }, "frequency_penalty");
-  refused([&](SamplingParams& p) { p.logit_bias = {{1, nan}}; }, "logit_bias");
-  EXPECT_TRUE(validate({}).ok());
+  EXPECT_EQ(message([](SamplingParams&) {}), "");
+  EXPECT_EQ(message([](SamplingParams& p) { p.top_p = 1.5; }), "top_p is 1.5; it must be from 0 to 1");
+  EXPECT_EQ(message([](SamplingParams& p) { p.repetition_penalty = 0; }),
+            "repetition_penalty is 0; it must be above 0, at most 100");
+  EXPECT_NE(message([](SamplingParams& p) { p.temperature = kNan; }).find("temperature"), std::string::npos);
+  EXPECT_NE(message([](SamplingParams& p) { p.min_p = kInfinity; }).find("min_p"), std::string::npos);
+  EXPECT_NE(message([](SamplingParams& p) { p.top_k = -1; }).find("top_k"), std::string::npos);
+  EXPECT_NE(message([](SamplingParams& p) { p.logit_bias = {{5, kNan}}; }).find("token 5"), std::string::npos);
 }
 
 }  // namespace
