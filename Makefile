@@ -16,7 +16,7 @@ help: ## this text
 
 demo: ## install what is missing, build, and tell a short story
 	@$(MAKE) --no-print-directory all >&2
-	@build/bin/colibri run $(MODEL) --chat -p "Tell me a story about a dog." -n 300 --temperature 0
+	@scripts/demo.sh $(MODEL)
 
 test: ## install what is missing, build, and run every test (what .ci/run runs)
 	@scripts/setup.sh test

@@ -21,7 +21,7 @@ SHARED_GGUF_F32 = ("mixtral", "qwen3_moe", "llama", "qwen3")
 
 
 class ParityTest(unittest.TestCase):
-    def check(self, model, expected_path):
+    def check(self, model, expected_path, records_routing):
         self.assertTrue(model.exists(), model)
         expected = parity.read_safetensors(expected_path)
         prompts = parity.prompts_of(expected)
@@ -31,7 +31,8 @@ class ParityTest(unittest.TestCase):
         for index, (prefix, ids) in enumerate(prompts.items()):
             with self.subTest(prompt=prefix):
                 self.check_logits(out[f"logits.{index}"], expected[f"{prefix}.logits"], len(ids))
-                self.check_routing(out, index, expected, prefix, len(ids))
+                if records_routing:
+                    self.check_routing(out, index, expected, prefix, len(ids))
                 self.assertEqual(expected[f"{prefix}.greedy_ids"].values, out[f"greedy.{index}"].values)
 
     def check_logits(self, actual, expected, n_rows):
@@ -56,11 +57,11 @@ class ParityTest(unittest.TestCase):
                 self.assertTrue(all(a >= b - TIE for a, b in zip(weights, weights[1:])), "sorted by weight")
 
 
-def add_test(name, model, expected, shared):
+def add_test(name, model, expected, shared, records_routing=True):
     def test(self):
         if shared and not parity.SHARED.is_dir():
             self.skipTest("../shared is not there")
-        self.check(model, expected)
+        self.check(model, expected, records_routing)
     setattr(ParityTest, f"test_{name}", test)
 
 
@@ -81,7 +82,8 @@ def add_tests():
         add_test(f"shared_{name}_gguf_f32", oracle / "gguf" / f"{name}-f32.gguf",
                  oracle / "checkpoints" / name / "expected.safetensors", shared=True)
     stem = oracle / "gguf" / "qwen3_moe_wide-Q8_0"
-    add_test("shared_qwen3_moe_wide_gguf_q8_0", stem.with_suffix(".gguf"), stem.with_suffix(".expected.safetensors"), shared=True)
+    add_test("shared_qwen3_moe_wide_gguf_q8_0", stem.with_suffix(".gguf"), stem.with_suffix(".expected.safetensors"), shared=True,
+             records_routing=False)  # that file holds logits and tokens only
 
 
 add_tests()

@@ -12,7 +12,7 @@ VARIATIONS = (
     ("--isa", "scalar"),
     ("--prefill-chunk", "1"),
     ("--prefill-chunk", "5"),
-    ("--expert-memory", "50%"),
+    ("--expert-memory", "100%"),
     ("--expert-cache-policy", "lru"),
     ("--io", "buffered"),
     ("--parallel", "2"),
