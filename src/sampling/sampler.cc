@@ -10,20 +10,24 @@ namespace colibri::sampling {
 namespace {
 
 // exp(x) for x <= 0 from additions and multiplications alone: x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor
-// polynomial of degree 11 in r. Relative error below 1e-14; below -700 the result is 0.
+// polynomial of degree 11 in r. Relative error below 1e-14. Below -50 the result is 0: so little, even a million times,
+// is less than the draw can resolve. No branches, so that compilers can do several at once.
 double exp_of_negative(double x) {
   constexpr double kInvLn2 = 1.44269504088896338700;
   constexpr double kLn2High = 6.93147180369123816490e-01;  // few bits: n * kLn2High is exact
   constexpr double kLn2Low = 1.90821492927058770002e-10;
-  constexpr double kCoefficients[] = {1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
-                                      1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5,         1.0,        1.0};
-  if (!(x > -700)) return 0;
-  const auto n = static_cast<int64_t>(x * kInvLn2 - 0.5);  // rounds to the nearest, as x <= 0
-  const auto d = static_cast<double>(n);
-  const double r = (x - d * kLn2High) - d * kLn2Low;
-  double sum = 0;
-  for (const double c : kCoefficients) sum = sum * r + c;
-  return sum * std::bit_cast<double>(static_cast<uint64_t>(n + 1023) << 52);
+  constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52: what is added to it gets rounded to an integer
+  const double bounded = x > -50.0 ? x : -50.0;
+  const double shifted = bounded * kInvLn2 + kRounder;
+  const double n = shifted - kRounder;
+  const double r = (bounded - n * kLn2High) - n * kLn2Low;
+  double sum = 1.0 / 39916800;
+  for (const double c :
+       {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0}) {
+    sum = sum * r + c;
+  }
+  const double power_of_two = std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
+  return x > -50.0 ? sum * power_of_two : 0.0;
 }
 
 struct Bound {
@@ -110,6 +114,7 @@ Sampler::Sampler(SamplingParams params, int32_t vocab_size) : params_(std::move(
       params_.repetition_penalty != 1.0 || params_.presence_penalty != 0.0 || params_.frequency_penalty != 0.0;
   if (params_.temperature == 0) return;
   candidates_.resize(size);
+  weights_.resize(size);
   if (has_penalties_) answer_counts_.resize(size);
   if (has_penalties_) seen_.resize(size);
   if (!params_.logit_bias.empty()) bias_.resize(size);
@@ -180,11 +185,9 @@ TokenId Sampler::draw(size_t n) {
   const float largest = std::min_element(candidates_.begin(), end, before)->logit;
   n = keep_top_p(n, largest);
   n = keep_min_p(n, largest);
-  double total = 0;
-  for (size_t i = 0; i < n; ++i) total += weight(candidates_[i], largest);
-  double left = static_cast<double>(next_random() >> 11) * 0x1.0p-53 * total;
+  double left = static_cast<double>(next_random() >> 11) * 0x1.0p-53 * weigh(n, largest);
   for (size_t i = 0; i + 1 < n; ++i) {
-    left -= weight(candidates_[i], largest);
+    left -= weights_[i];
     if (left < 0) return candidates_[i].id;
   }
   return candidates_[n - 1].id;
@@ -195,12 +198,25 @@ double Sampler::weight(const Candidate& candidate, float largest) const {
   return exp_of_negative((static_cast<double>(candidate.logit) - static_cast<double>(largest)) / params_.temperature);
 }
 
+// Fills weights_ for the first n candidates; returns their sum.
+double Sampler::weigh(size_t n, float largest) {
+  for (size_t i = 0; i < n; ++i) weights_[i] = weight(candidates_[i], largest);
+  double total = 0;
+  for (size_t i = 0; i < n; ++i) total += weights_[i];
+  return total;
+}
+
 size_t Sampler::keep_top_k(size_t n) {
   const auto k = static_cast<size_t>(params_.top_k);
   if (k == 0 || k >= n) return n;
-  const auto begin = candidates_.begin(), end = begin + static_cast<std::ptrdiff_t>(k);
-  std::nth_element(begin, end, begin + static_cast<std::ptrdiff_t>(n), before);
-  std::sort(begin, end, before);
+  const auto begin = candidates_.begin(), middle = begin + static_cast<std::ptrdiff_t>(k);
+  const auto end = begin + static_cast<std::ptrdiff_t>(n);
+  if (k <= 1024) {  // a heap of k, which most candidates fail to enter
+    std::partial_sort(begin, middle, end, before);
+  } else {
+    std::nth_element(begin, middle, end, before);
+    std::sort(begin, middle, before);
+  }
   return k;
 }
 
@@ -208,9 +224,7 @@ size_t Sampler::keep_top_k(size_t n) {
 size_t Sampler::keep_top_p(size_t n, float largest) {
   if (params_.top_p >= 1.0) return n;
   const auto begin = candidates_.begin();
-  double total = 0;
-  for (size_t i = 0; i < n; ++i) total += weight(candidates_[i], largest);
-  const double wanted = params_.top_p * total;
+  const double wanted = params_.top_p * weigh(n, largest);
   double sum = 0;
   for (size_t done = 0, block = 64; done < n; block *= 4) {
     const size_t end = std::min(n, done + block);

@@ -56,6 +56,7 @@ class Sampler {
   size_t collect(std::span<const float> logits);
   TokenId draw(size_t n);
   double weight(const Candidate& candidate, float largest) const;
+  double weigh(size_t n, float largest);
   size_t keep_top_k(size_t n);
   size_t keep_top_p(size_t n, float largest);
   size_t keep_min_p(size_t n, float largest);
@@ -68,7 +69,8 @@ class Sampler {
   std::vector<double> bias_;            // per id; empty without a bias
   std::vector<int32_t> answer_counts_;  // per id; empty without penalties, as is the next
   std::vector<bool> seen_;              // per id, prompt or answer
-  std::vector<Candidate> candidates_;   // scratch, [vocab]
+  std::vector<Candidate> candidates_;   // scratch, [vocab], as is the next
+  std::vector<double> weights_;
 };
 
 }  // namespace colibri::sampling
