@@ -14,7 +14,7 @@ struct F32x16 {
 };
 
 // 16 registers: 12 hold sums, the others weights and a broadcast activation.
-constexpr int kTileRows = 6;
+constexpr int kTileRows = COLIBRI_TILE_ROWS(6);
 constexpr int tile_panels(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 
 COLIBRI_INLINE F32x16 broadcast(float x) {

@@ -14,7 +14,7 @@ struct F32x16 {
 };
 
 // 32 registers: at most 24 hold sums, the others weights and broadcast activations.
-constexpr int kTileRows = 12;
+constexpr int kTileRows = COLIBRI_TILE_ROWS(12);
 constexpr int tile_panels(int rows) { return rows == 1 ? 8 : rows <= 6 ? 4 : 2; }
 
 COLIBRI_INLINE __mmask16 first_lanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }

@@ -17,7 +17,7 @@ struct F32x16 {
   float v[16];
 };
 
-constexpr int kTileRows = 4;
+constexpr int kTileRows = COLIBRI_TILE_ROWS(4);
 constexpr int tile_panels(int /*rows*/) { return 1; }
 
 COLIBRI_INLINE F32x16 broadcast(float x) {
