@@ -7,8 +7,11 @@ namespace {
 
 colibri::Result<colibri::Json> as_config(colibri::Json json) {
   if (json.find("general.architecture") == nullptr) return json;
-  COLIBRI_ASSIGN(const auto catalog,
-                 colibri::formats::TensorCatalog::build(colibri::formats::Format::kGguf, {}, {}, std::move(json)));
+  colibri::formats::TensorInfo embedding;
+  embedding.name = "token_embd.weight";
+  embedding.shape = {384, 64};
+  COLIBRI_ASSIGN(const auto catalog, colibri::formats::TensorCatalog::build(colibri::formats::Format::kGguf, {},
+                                                                            {embedding}, std::move(json)));
   return colibri::model::config_from_gguf(catalog, "model.gguf");
 }
 

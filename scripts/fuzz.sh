@@ -15,7 +15,7 @@ for target in "${targets[@]}"; do
   work=build-fuzz/corpus/$target found=build-fuzz/found/$target
   mkdir -p "$work" "$found"
   echo "== $target, $seconds s"
-  "build-fuzz/bin/fuzz_$target" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
+  "build-fuzz/bin/fuzz_$target" -max_total_time="$seconds" -max_len=65536 -timeout=25 -rss_limit_mb=2048 \
     -malloc_limit_mb=1024 -use_value_profile=1 -print_final_stats=1 -verbosity=0 -artifact_prefix="$found/" \
     "$work" "fuzz/corpus/$target" || failed+=("$target")
 done
