@@ -18,31 +18,35 @@ namespace colibri::text {
 
 /// The tokenizer.ggml.* keys of a GGUF file, copied out by the caller.
 struct GgufVocabulary {
-  std::string model;                ///< tokenizer.ggml.model: "gpt2" for byte-level BPE
-  std::string pre;                  ///< tokenizer.ggml.pre: names the pre-tokeniser's pattern
+  std::string model;  ///< tokenizer.ggml.model: "gpt2" for byte-level BPE
+  std::string pre;    ///< tokenizer.ggml.pre: names the pre-tokeniser's pattern
   std::vector<std::string> tokens;
-  std::vector<int32_t> token_types; ///< 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte; may be empty
+  std::vector<int32_t> token_types;  ///< 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte; may be empty
   std::vector<std::string> merges;
   int64_t bos_id = -1, eos_id = -1;
   bool add_bos = false, add_eos = false;
 };
 
 struct EncodeOptions {
-  bool add_special = false;   ///< apply the post-processor (BOS etc.)
-  bool parse_special = true;  ///< recognise special tokens that are written in the text
+  bool add_special = false;  ///< apply the post-processor (BOS etc.)
+  /// Recognise special tokens that are written in the text. False for text from users: then nothing in it gives one.
+  /// Added tokens that are not special (<think>) are recognised either way.
+  bool parse_special = true;
 };
 
 class Tokenizer {
  public:
-  /// `config`: tokenizer_config.json, or null. Errors name what is not supported. `source` is the file's name, for messages.
+  /// `config`: tokenizer_config.json, or null. Errors name what is not supported. `source` is the file's name, for
+  /// messages.
   static Result<Tokenizer> from_json(std::string_view tokenizer_json, const Json& config, const std::string& source);
   static Result<Tokenizer> from_gguf(const GgufVocabulary& vocabulary, const std::string& source);
 
+  /// Bytes that are no UTF-8 are read as U+FFFD. Takes O(n log n) time whatever the text.
   TokenIds encode(std::string_view text, EncodeOptions options = {}) const;
   /// Text of a sequence; bytes that are no UTF-8 become U+FFFD. Ids outside the vocabulary give nothing.
   std::string decode(const TokenIds& ids, bool skip_special = false) const;
 
-  int32_t vocab_size() const;            ///< largest id + 1
+  int32_t vocab_size() const;  ///< largest id + 1
   /// Id of a token by its exact text (an added token's content, or a vocabulary entry), -1 when absent.
   TokenId find(std::string_view token) const;
   /// The token's own spelling in the vocabulary (byte-level letters, not bytes); empty when absent.

@@ -213,6 +213,11 @@ Result<std::unique_ptr<Tokenizer::Tables>> build(std::string_view text, const Js
   tables->bos = role_id(*tables, config.find("bos_token"));
   tables->eos = role_id(*tables, config.find("eos_token"));
   tables->finish();
+  for (const TokenIds* ids : {&tables->prefix, &tables->suffix}) {
+    for (const TokenId id : *ids) {
+      if (id >= tables->vocab_size) return invalid("post-processor: there is no token " + std::to_string(id));
+    }
+  }
   return tables;
 }
 

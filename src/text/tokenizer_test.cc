@@ -186,6 +186,9 @@ TEST(TokenizerErrors, NameTheFileAndThePart) {
   EXPECT_EQ(error_of(parts), "dir/tokenizer.json: normalizer \"Precompiled\" is not supported");
   parts.rest = R"(,"post_processor":{"type":"BertProcessing"})";
   EXPECT_EQ(error_of(parts), "dir/tokenizer.json: post-processor \"BertProcessing\" is not supported");
+  parts.rest = R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},
+      {"Sequence":{"id":"A"}}],"special_tokens":{"x":{"ids":[7]}}})";
+  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: post-processor: there is no token 7");
   parts = Parts();
   parts.pre_tokenizer = R"({"type":"UnicodeScripts"})";
   EXPECT_EQ(error_of(parts), "dir/tokenizer.json: pre-tokenizer \"UnicodeScripts\" is not supported");
