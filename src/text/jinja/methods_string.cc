@@ -35,7 +35,7 @@ Result<std::string_view> needle(const Call& call, size_t i) {
 // --- splitting ---
 
 // Splits at runs of blanks, from the left.
-void split_blanks(std::string_view text, int64_t limit, std::vector<std::string_view>& parts) {
+void split_blanks(std::string_view text, uint64_t limit, std::vector<std::string_view>& parts) {
   text = strip(text, Side::kLeft);
   while (!text.empty() && limit-- != 0) {
     size_t end = 0;
@@ -50,7 +50,7 @@ void split_blanks(std::string_view text, int64_t limit, std::vector<std::string_
 }
 
 // The same from the right; the parts come out last first.
-void split_blanks_right(std::string_view text, int64_t limit, std::vector<std::string_view>& parts) {
+void split_blanks_right(std::string_view text, uint64_t limit, std::vector<std::string_view>& parts) {
   text = strip(text, Side::kRight);
   while (!text.empty() && limit-- != 0) {
     size_t start = text.size();
@@ -66,7 +66,7 @@ void split_blanks_right(std::string_view text, int64_t limit, std::vector<std::s
   if (!text.empty()) parts.push_back(text);
 }
 
-void split_at(std::string_view text, std::string_view separator, int64_t limit, std::vector<std::string_view>& parts) {
+void split_at(std::string_view text, std::string_view separator, uint64_t limit, std::vector<std::string_view>& parts) {
   while (limit-- != 0) {
     const size_t at = text.find(separator);
     if (at == std::string_view::npos) break;
@@ -76,7 +76,7 @@ void split_at(std::string_view text, std::string_view separator, int64_t limit, 
   parts.push_back(text);
 }
 
-void split_at_right(std::string_view text, std::string_view separator, int64_t limit,
+void split_at_right(std::string_view text, std::string_view separator, uint64_t limit,
                     std::vector<std::string_view>& parts) {
   while (limit-- != 0) {
     const size_t at = text.rfind(separator);
@@ -95,7 +95,8 @@ Value list_of(Call& call, const std::vector<std::string_view>& parts) {
 
 template <bool FromRight>
 Result<Value> method_split(Call& call) {
-  COLIBRI_ASSIGN(const int64_t limit, call.integer(1, -1));
+  COLIBRI_ASSIGN(const int64_t given_limit, call.integer(1, -1));
+  const uint64_t limit = given_limit < 0 ? UINT64_MAX : static_cast<uint64_t>(given_limit);
   COLIBRI_TRY(call.rt.step_bytes(text_of(call).size() * 4));
   std::vector<std::string_view> parts;
   if (!call.has_value(0)) {
