@@ -33,7 +33,8 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor): so that `return value;` reads well
+  Result(T value)
+      : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): so that `return value;` reads well
   Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
@@ -92,14 +93,14 @@ using Status = Result<void>;
 #define COLIBRI_CONCAT(a, b) COLIBRI_CONCAT_(a, b)
 
 /// Returns the error of a Status or Result expression, if it has one.
-#define COLIBRI_TRY(expr)                                                              \
-  do {                                                                                 \
+#define COLIBRI_TRY(expr)                                                                       \
+  do {                                                                                          \
     if (auto colibri_try_ = (expr); !colibri_try_.ok()) return std::move(colibri_try_).error(); \
   } while (false)
 
 /// COLIBRI_ASSIGN(auto x, f()): x takes the value of f(), or the function returns f's error.
 #define COLIBRI_ASSIGN(lhs, expr) COLIBRI_ASSIGN_(COLIBRI_CONCAT(colibri_result_, __LINE__), lhs, expr)
-#define COLIBRI_ASSIGN_(tmp, lhs, expr)            \
-  auto tmp = (expr);                               \
-  if (!tmp.ok()) return std::move(tmp).error();    \
+#define COLIBRI_ASSIGN_(tmp, lhs, expr)         \
+  auto tmp = (expr);                            \
+  if (!tmp.ok()) return std::move(tmp).error(); \
   lhs = std::move(tmp).value()

@@ -1,8 +1,9 @@
 // KvView: the keys and values of one sequence in one layer, as the attention kernels read them.
 //
 // Both are float panels like packed weights (tensor/packed.h), per KV head:
-//   keys    [kv_heads][capacity / 16][head_dim][16]        16 positions side by side: scores are one chain over head_dim
-//   values  [kv_heads][ceil(head_dim / 16)][capacity][16]  16 channels side by side: outputs are one chain over positions
+//   keys    [kv_heads][capacity / 16][head_dim][16]        16 positions side by side: scores are one chain over
+//   head_dim values  [kv_heads][ceil(head_dim / 16)][capacity][16]  16 channels side by side: outputs are one chain
+//   over positions
 // `capacity` is a multiple of 16. Positions not yet written hold no promise; kernels must not read them.
 #pragma once
 

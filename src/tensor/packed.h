@@ -1,7 +1,8 @@
 // Packed weights: the encodings the kernels read.
 //
-// A weight matrix W [n, k] (n outputs, k inputs) is kept in panels of 16 outputs, k-major inside a panel, so that a kernel
-// reads, for each input in ascending order, the weights of 16 outputs side by side. Many file types, few encodings:
+// A weight matrix W [n, k] (n outputs, k inputs) is kept in panels of 16 outputs, k-major inside a panel, so that a
+// kernel reads, for each input in ascending order, the weights of 16 outputs side by side. Many file types, few
+// encodings:
 //
 //   encoding  one panel of 16 outputs                                         bytes per panel
 //   kF32      float     [k][16]                                               64 k
@@ -49,9 +50,9 @@ int64_t panel_bytes(Encoding encoding, int64_t k);
 /// Bytes of a whole matrix.
 int64_t packed_bytes(Encoding encoding, int64_t n, int64_t k);
 
-/// Packs rows [first, first + count) of a matrix with k inputs, given row-major in the file type `dtype`, into `dst`, the
-/// start of the packed matrix. The padding of the last panel is written too when the last row comes.
-/// REQUIRES: encoding_for(dtype) is set, first % 16 == 0, and count % 16 == 0 unless first + count == n.
+/// Packs rows [first, first + count) of a matrix with k inputs, given row-major in the file type `dtype`, into `dst`,
+/// the start of the packed matrix. The padding of the last panel is written too when the last row comes. REQUIRES:
+/// encoding_for(dtype) is set, first % 16 == 0, and count % 16 == 0 unless first + count == n.
 void pack_rows(DType dtype, const std::byte* src, int64_t first, int64_t count, int64_t n, int64_t k, std::byte* dst);
 
 /// Expands row `row` into out[0..k).
