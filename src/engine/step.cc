@@ -155,17 +155,19 @@ void Engine::emit(Sequence& sequence, TokenId token) {
 void Engine::finish(Sequence& sequence, const char* reason, const Error* error) {
   if (sequence.ended) return;
   sequence.ended = true;
-  sequence.stats.finish_reason = reason;
   TokenEvent event;
   event.kind = EventKind::kEnd;
+  if (sequence.detokenizer && !sequence.stop_matcher->stopped()) {
+    event.text = sequence.stop_matcher->push(sequence.detokenizer->finish());
+    event.text += sequence.stop_matcher->finish();
+    // The last held-back text may complete a stop string.
+    if (sequence.stop_matcher->stopped() && error == nullptr) reason = "stop";
+  }
+  sequence.stats.finish_reason = reason;
   event.finish_reason = reason;
   event.code = error != nullptr ? error->code : ErrorCode::kCancelled;
   if (error != nullptr) event.error = error->message;
   event.seconds = sequence.stats.elapsed();
-  if (sequence.detokenizer && !sequence.stop_matcher->stopped()) {
-    event.text = sequence.stop_matcher->push(sequence.detokenizer->finish());
-    event.text += sequence.stop_matcher->finish();
-  }
   sequence.stream.push(std::move(event));
 }
 
