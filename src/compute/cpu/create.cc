@@ -8,6 +8,15 @@ constexpr int kMaxThreads = 1024;
 constexpr int64_t kElementBytes = 4;
 static_assert(sizeof(float) == kElementBytes && sizeof(int32_t) == kElementBytes);
 
+int64_t scratch_bytes(const BackendLimits& limits, int threads) {
+  int64_t bytes = 0;
+  Scratch::lay_out(limits, threads, [&](int64_t elements) -> void* {
+    bytes += platform::aligned_bytes(elements * kElementBytes);
+    return nullptr;
+  });
+  return bytes;
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(const Isa& isa, const BackendLimits& limits, std::unique_ptr<ThreadPool> pool,
@@ -15,16 +24,11 @@ CpuBackend::CpuBackend(const Isa& isa, const BackendLimits& limits, std::unique_
     : isa_(isa), kernels_(*isa.kernels), limits_(limits), pool_(std::move(pool)), arena_(std::move(arena)) {
   scratch_ = Scratch::lay_out(limits_, pool_->threads(),
                               [&](int64_t elements) -> void* { return arena_.take(elements * kElementBytes); });
-  COLIBRI_DCHECK(arena_.used_bytes() == arena_.size_bytes());
+  COLIBRI_CHECK(arena_.used_bytes() == scratch_bytes(limits_, pool_->threads()));
 }
 
 int64_t cpu_backend_scratch_bytes(const BackendOptions& options) {
-  int64_t bytes = 0;
-  Scratch::lay_out(options.limits, options.threads, [&](int64_t elements) -> void* {
-    bytes += platform::aligned_bytes(elements * kElementBytes);
-    return nullptr;
-  });
-  return bytes;
+  return scratch_bytes(options.limits, options.threads);
 }
 
 Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options) {
