@@ -1,4 +1,5 @@
 // Self-checks: every level against the scalar code on random data, bit by bit, with timings.
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
