@@ -92,6 +92,7 @@ compute::BackendLimits backend_limits(const ModelSpec& spec, const DecoderLimits
   b.max_rows = std::max(limits.max_rows, limits.max_logit_rows);
   b.max_inputs = std::max({spec.hidden_size, spec.query_width(), widest_mlp(spec), spec.moe.expert_width});
   b.max_expert_width = spec.moe.expert_width;
+  b.max_expert_inputs = spec.hidden_size;
   b.n_experts = spec.moe.router.n_experts;
   b.top_k = spec.moe.router.top_k;
   b.head_dim = spec.attention.head_dim;

@@ -4,7 +4,8 @@
 //   keys    [kv_heads][capacity / 16][head_dim][16]        16 positions side by side: scores are one chain over
 //   head_dim values  [kv_heads][ceil(head_dim / 16)][capacity][16]  16 channels side by side: outputs are one chain
 //   over positions
-// `capacity` is a multiple of 16. Positions not yet written hold no promise; kernels must not read them.
+// `capacity` is a multiple of 16. Positions not yet written hold no promise: kernels may load
+// a key that stands beside written ones, but no result may depend on it.
 #pragma once
 
 #include <cstdint>
