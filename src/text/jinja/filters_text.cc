@@ -132,12 +132,12 @@ Result<Value> filter_truncate(Call& call) {
   const bool killwords = call.truth(1, false);
   COLIBRI_ASSIGN(const std::string_view end, call.string(2, "..."));
   COLIBRI_ASSIGN(const int64_t leeway, call.has_value(3) ? call.integer(3) : Result<int64_t>(5));
-  if (!call.self.is_string()) return unsupported(call.rt, "for truncate", call.self);
   const auto end_size = static_cast<int64_t>(count_code_points(end));
   if (length < end_size || leeway < 0) return call.fail("the length is smaller than the end, or the leeway negative");
-  const std::string_view text = call.self.as_string();
-  const auto size = static_cast<int64_t>(count_code_points(text));
+  COLIBRI_ASSIGN(const int64_t size, jinja::length(call.rt, call.self));
   if (size - leeway <= length) return call.self;
+  if (!call.self.is_string()) return unsupported(call.rt, "for truncate", call.self);
+  const std::string_view text = call.self.as_string();
   std::string_view kept = text.substr(0, byte_offset(text, static_cast<size_t>(length - end_size)));
   if (!killwords) kept = kept.substr(0, kept.rfind(' '));
   TextBuilder out(call.rt.heap);

@@ -255,8 +255,8 @@ Status Interpreter::run_loop(const ForStmt& s, const Value& iterable, int depth0
     loop->closure = outer;
     frame_ = new_frame(*s.scope->function, outer);
   }
-  COLIBRI_TRY(iterate(s, *loop));
-  if (loop->never_ran() && s.else_scope != nullptr) {
+  COLIBRI_ASSIGN(const bool ran, iterate(s, *loop));
+  if (!ran && s.else_scope != nullptr) {
     enter(*s.else_scope);
     COLIBRI_TRY(run_block(s.otherwise));
   }
@@ -264,15 +264,17 @@ Status Interpreter::run_loop(const ForStmt& s, const Value& iterable, int depth0
   return {};
 }
 
-Status Interpreter::iterate(const ForStmt& s, LoopState& loop) {
+Result<bool> Interpreter::iterate(const ForStmt& s, LoopState& loop) {
+  bool ran = false;
   while (true) {
     COLIBRI_ASSIGN(const Value item, loop.advance(rt_));
-    if (item.is_missing()) return {};
+    if (item.is_missing()) return ran;
     COLIBRI_TRY(assign(s.target, item));
     enter(*s.scope);
     if (s.loop != nullptr) variable(*s.loop) = Value::loop(&loop);
     COLIBRI_ASSIGN(const Flow flow, run_block(s.body));
-    if (flow == Flow::kBreak) return {};
+    if (flow == Flow::kBreak) return ran;
+    ran = ran || flow == Flow::kNormal;
   }
 }
 

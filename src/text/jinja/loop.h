@@ -39,7 +39,6 @@ class LoopState {
   Result<Value> changed(Runtime& rt, std::span<const Value> values);
   std::string repr() const;
 
-  bool never_ran() const { return index0_ < 0; }
   int depth0() const { return depth0_; }
 
   /// What loop(...) runs again; null when the loop is not recursive.
