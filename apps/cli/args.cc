@@ -117,7 +117,10 @@ void add_sampling(CLI::App& app, SamplingArgs& sampling) {
   number("--repetition-penalty", sampling.repetition_penalty, "divides the logits of tokens that occurred; 1: off");
   number("--presence-penalty", sampling.presence_penalty, "subtracted once from tokens that were generated");
   number("--frequency-penalty", sampling.frequency_penalty, "subtracted once per time a token was generated");
-  app.add_option("--seed", sampling.seed, "same seed, same text [another one each time]")->check(natural())->type_name("N")->group("Sampling");
+  app.add_option("--seed", sampling.seed, "same seed, same text [another one each time]")
+      ->check(natural())
+      ->type_name("N")
+      ->group("Sampling");
   app.add_option("--stop", sampling.stop, "stop before this text; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)

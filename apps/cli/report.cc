@@ -1,6 +1,8 @@
 #include "report.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "progress.h"
 
@@ -27,10 +29,23 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
+// Our own keys are words joined by underscores; others ("Q8_0", a tensor's name) are data.
+bool is_words(std::string_view key) {
+  return std::all_of(key.begin(), key.end(), [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); });
+}
+
 std::string label(std::string_view key) {
   std::string text = printable(key);
+  if (!is_words(key)) return text;
   if (text.ends_with("_bytes")) text.resize(text.size() - 6);
   std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+// Four digits say enough.
+std::string short_number(double number) {
+  char text[32];
+  std::snprintf(text, sizeof(text), std::abs(number) >= 1000 && std::abs(number) < 1e15 ? "%.0f" : "%.4g", number);
   return text;
 }
 
@@ -42,6 +57,7 @@ std::string scalar(std::string_view key, const json::value& value) {
     return human_bytes(static_cast<uint64_t>(std::max(0.0, value.to_number<double>())));
   if (value.is_bool()) return value.get_bool() ? "yes" : "no";
   if (value.is_null()) return "-";
+  if (value.is_double()) return short_number(value.get_double());
   return dump_json(value);
 }
 

@@ -19,6 +19,16 @@ TEST(Report, ValuesStandInOneColumn) {
                                        {"all_of_them", true}}));
 }
 
+TEST(Report, KeysThatAreDataAreLeftAsTheyAre) {
+  EXPECT_EQ("types\n  Q8_0  1\ntop k  2\n",
+            render_report(json::object{{"types", json::object{{"Q8_0", 1}}}, {"top_k", 2}}));
+}
+
+TEST(Report, NumbersAreShort) {
+  EXPECT_EQ("a  0.1235\nb  129810\nc  1.235e-07\n",
+            render_report(json::object{{"a", 0.123456}, {"b", 129809.51}, {"c", 1.23456e-7}}));
+}
+
 TEST(Report, ListsOfObjectsAreTables) {
   EXPECT_EQ("files\n  name  bytes\n  a     10 B\n  long  -\n",
             render_report(json::object{{"files", json::array{json::object{{"name", "a"}, {"bytes", 10}},

@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from cli.harness import BIN, CHECKPOINT, DEMO, CliTest, clean_environment
+from cli.harness import BIN, BARE, DEMO, CliTest, clean_environment
 
 GREEDY = ("--temperature", 0)
 
@@ -40,7 +40,7 @@ class PipeTest(CliTest):
         self.assertEqual("", self.chat("\n\n"))
 
     def test_a_model_without_tokenizer_is_refused(self):
-        self.assert_fails(3, "chat", CHECKPOINT, names=("tokenizer",))
+        self.assert_fails(3, "chat", BARE, names=("tokenizer",))
 
 
 class TerminalTest(CliTest):

@@ -1,13 +1,15 @@
 """colibri logits: the file it writes, and that no half file stays behind."""
 import json
-import struct
+import signal
+import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import parity
-from cli.harness import CHECKPOINT, DEMO, CliTest, header_of
+from cli.harness import BARE, BIN, CHECKPOINT, DEMO, CliTest, clean_environment, header_of, without_progress
 
 PROMPTS = [[5, 9, 200, 31, 7, 7, 44], [8], [383, 0, 1]]
 
@@ -105,9 +107,23 @@ class LogitsTest(CliTest):
         self.assertEqual("old", out.read_text())
 
     def test_needs_no_tokenizer(self):
-        self.assertFalse((CHECKPOINT / "tokenizer.json").exists())
-        (length,) = struct.unpack_from("<Q", self.logits([[1, 2]]).read_bytes())
-        self.assertGreater(length, 0)
+        self.assertFalse((BARE / "tokenizer.json").exists())
+        self.assertEqual([2], parity.read_safetensors(self.logits([[1, 2]], "--continue", 2, model=BARE))["greedy.0"].shape)
+
+    def test_a_signal_leaves_no_half_file(self):
+        tokens, out = self.tokens([[1]] * 500), self.folder / "out"
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            with self.subTest(number):
+                process = subprocess.Popen([BIN, "logits", str(DEMO), "--tokens", str(tokens), "--out", str(out), "--continue", "2000"],
+                                           env=clean_environment(), stderr=subprocess.PIPE)
+                self.addCleanup(process.kill)
+                while len(list(self.folder.iterdir())) < 2 and process.poll() is None:
+                    time.sleep(0.01)
+                process.send_signal(number)
+                self.assertEqual(status, process.wait(timeout=60))
+                self.assertEqual(b"", without_progress(process.stderr.read()))
+                process.stderr.close()
+                self.assertEqual(["tokens.json"], [path.name for path in self.folder.iterdir()])
 
 
 if __name__ == "__main__":

@@ -103,6 +103,15 @@ class ValidateTest(CliTest):
         self.assert_fails(3, "inspect", self.folder, names=(self.folder,))
 
 
+class PathTest(CliTest):
+    def test_paths_may_hold_anything(self):
+        model = self.copy_of(DEMO, "a \u00fcmlaut, blanks and \U0001f426").rename(self.folder / "-m%s.gguf")
+        expected = self.run_ok("run", DEMO, "-p", "Once", "-n", 5, "--temperature", 0)
+        self.assertEqual(expected, self.run_ok("run", model, "-p", "Once", "-n", 5, "--temperature", 0))
+        folder = self.copy_of(CHECKPOINT, "\u4f60 \u597d")
+        self.assertIn(str(folder), self.run_ok("inspect", folder).decode())
+
+
 class SelfTest(CliTest):
     def test_kernels_and_router_agree_with_the_scalar_code(self):
         for what in ("kernels", "router"):

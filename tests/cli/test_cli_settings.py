@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from cli.harness import DEMO, CliTest
+from cli.harness import DEMO, CliTest, colibri
 
 
 class SettingsTest(CliTest):
@@ -88,6 +88,14 @@ class SettingsTest(CliTest):
     def test_the_table_for_people_holds_the_same(self):
         rows = self.run_ok("config", self.model, "--threads", 2).decode().splitlines()
         self.assertIn(["threads", "2", "--threads"], [row.split() for row in rows])
+
+    def test_log_lines_come_when_they_are_asked_for(self):
+        def lines(*flags):
+            return colibri("run", DEMO, "-p", "Once", "-n", 1, *flags).stderr.decode().splitlines()
+        self.assertEqual([], lines())
+        shown = lines("--log-level", "debug")
+        self.assertGreater(len(shown), 0)
+        self.assertTrue(all(line.startswith("colibri: ") for line in shown), shown)
 
     def test_an_instruction_set_that_is_not_there_is_an_error(self):
         self.assert_fails(2, "run", DEMO, "-p", "x", "-n", 1, "--isa", "neon", names=("neon",))
