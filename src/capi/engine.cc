@@ -57,14 +57,7 @@ Json engine_json(const engine::Engine& e) {
   json.set("model", facts.model);
   json.set("load_seconds", facts.load_seconds);
   json.set("activations", e.total_activations());
-  Json memory;
-  memory.set("budget_bytes", facts.budget_bytes);
-  memory.set("planned_bytes", facts.planned_bytes);
-  memory.set("peak_rss_bytes", platform::peak_rss_bytes());
-  json.set("memory", std::move(memory));
-  json.set("isa", facts.isa);
-  json.set("threads", facts.threads);
-  json.set("io", "buffered");
+  engine::add_facts(facts, json);
   return json;
 }
 

@@ -62,6 +62,17 @@ Json activations_json(const SequenceStatistics& stats, const EngineFacts& facts)
 
 }  // namespace
 
+void add_facts(const EngineFacts& facts, Json& json) {
+  Json memory;
+  memory.set("budget_bytes", facts.budget_bytes);
+  memory.set("planned_bytes", facts.planned_bytes);
+  memory.set("peak_rss_bytes", platform::peak_rss_bytes());
+  json.set("memory", std::move(memory));
+  json.set("isa", facts.isa);
+  json.set("threads", facts.threads);
+  json.set("io", "buffered");
+}
+
 Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, int64_t prompt_tokens,
                 int64_t generated_tokens) {
   Json json;
@@ -79,14 +90,7 @@ Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, int64
   decode.set("experts", experts_json(stats.decode));
   json.set("decode", std::move(decode));
   json.set("activations", activations_json(stats, facts));
-  Json memory;
-  memory.set("budget_bytes", facts.budget_bytes);
-  memory.set("planned_bytes", facts.planned_bytes);
-  memory.set("peak_rss_bytes", platform::peak_rss_bytes());
-  json.set("memory", std::move(memory));
-  json.set("isa", facts.isa);
-  json.set("threads", facts.threads);
-  json.set("io", "buffered");
+  add_facts(facts, json);
   return json;
 }
 

@@ -49,6 +49,9 @@ struct EngineFacts {
   int n_moe_layers = 0, n_experts = 0;
 };
 
+/// Adds "memory", "isa", "threads" and "io".
+void add_facts(const EngineFacts& facts, Json& json);
+
 Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, int64_t prompt_tokens,
                 int64_t generated_tokens);
 
