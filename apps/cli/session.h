@@ -28,7 +28,8 @@ Outcome<Settings> load_settings(const EngineArgs& args);
 /// Opens the model. `tokens`: what "context auto" means for this run; 0 when the command cannot know.
 Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens);
 
-/// The options of a request: the model's defaults, then the command line. Without --seed every request gets another one.
+/// The options of a request: the model's defaults, then the command line. Without --seed every request gets another
+/// one.
 api::Request make_request(const api::Engine& engine, const SamplingArgs& sampling);
 
 }  // namespace colibri::cli
