@@ -12,11 +12,15 @@ fi
 
 failed=()
 for target in "${targets[@]}"; do
-  work=build-fuzz/corpus/$target found=build-fuzz/found/$target
+  work=build-fuzz/corpus/$target found=build-fuzz/found/$target log=build-fuzz/$target.log
   mkdir -p "$work" "$found"
-  echo "== $target, $seconds s"
-  "build-fuzz/bin/fuzz_$target" -max_total_time="$seconds" -max_len=65536 -timeout=25 -rss_limit_mb=2048 \
-    -malloc_limit_mb=1024 -use_value_profile=1 -print_final_stats=1 -verbosity=0 -artifact_prefix="$found/" \
-    "$work" "fuzz/corpus/$target" || failed+=("$target")
+  if "build-fuzz/bin/fuzz_$target" -max_total_time="$seconds" -max_len=65536 -timeout=25 -rss_limit_mb=2048 \
+      -malloc_limit_mb=1024 -use_value_profile=1 -print_final_stats=1 -artifact_prefix="$found/" \
+      "$work" "fuzz/corpus/$target" >"$log" 2>&1; then
+    echo "$target: $(grep -a ^Done "$log")"
+  else
+    failed+=("$target")
+    tail -n 60 "$log"
+  fi
 done
 (( ${#failed[@]} == 0 )) || { echo "found something: ${failed[*]} (build-fuzz/found)"; exit 1; }

@@ -12,11 +12,11 @@ class Catalog : public FolderTest {};
 
 TEST_F(Catalog, NothingThereIsSaid) {
   EXPECT_SAYS(open_error(path("none")), "none: cannot open: No such file");
-  EXPECT_SAYS(open_error(folder_), "holds no model.safetensors");
+  EXPECT_SAYS(open_error(folder), "holds no model.safetensors");
   write("pytorch_model.bin", "PK\x03\x04");
-  EXPECT_SAYS(open_error(folder_), "it holds PyTorch checkpoints (\"pytorch_model.bin\")");
+  EXPECT_SAYS(open_error(folder), "it holds PyTorch checkpoints (\"pytorch_model.bin\")");
   write("model-00001-of-00002.safetensors", safetensors_with({"a"}));
-  EXPECT_SAYS(open_error(folder_), "give the path of one, or fetch the missing index");
+  EXPECT_SAYS(open_error(folder), "give the path of one, or fetch the missing index");
 }
 
 TEST_F(Catalog, ReadingATruncatedFileNamesTheTensor) {
@@ -42,6 +42,7 @@ TEST_F(Catalog, ReadingBeyondATensorIsAProgrammingError) {
 
 TEST_F(Catalog, ManyTensorsOpenFast) {
   std::vector<std::string> names;
+  names.reserve(100000);
   for (int i = 0; i < 100000; ++i)
     names.push_back("model.layers.0.mlp.experts." + std::to_string(i) + ".gate_proj.weight");
   write("many.safetensors", safetensors_with(names));
@@ -62,10 +63,10 @@ TEST_F(Catalog, ManyTensorsOpenFast) {
 class Shared : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = shared_folder();
-    if (folder_.empty()) GTEST_SKIP() << "the shared test data are not here";
+    folder = shared_folder();
+    if (folder.empty()) GTEST_SKIP() << "the shared test data are not here";
   }
-  std::string folder_;
+  std::string folder;
 };
 
 // Every tensor has a name, positive dimensions, and bytes that follow from them.
@@ -85,7 +86,7 @@ void expect_sane(const std::string& path) {
 
 TEST_F(Shared, EveryCheckpointOpens) {
   int n = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/oracle/checkpoints")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/oracle/checkpoints")) {
     expect_sane(entry.path().string());
     expect_sane((entry.path() / "expected.safetensors").string());
     ++n;
@@ -95,7 +96,7 @@ TEST_F(Shared, EveryCheckpointOpens) {
 
 TEST_F(Shared, EveryGgufOpensWithItsMetadata) {
   int n = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ + "/oracle/gguf")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/oracle/gguf")) {
     if (entry.path().extension() != ".gguf") continue;
     expect_sane(entry.path().string());
     const auto catalog = open_catalog(entry.path().string());
@@ -113,7 +114,7 @@ TEST_F(Shared, EveryGgufOpensWithItsMetadata) {
 }
 
 TEST_F(Shared, ShardedCheckpointKnowsItsFiles) {
-  const auto catalog = open_catalog(folder_ + "/oracle/checkpoints/qwen3_moe_bf16_sharded");
+  const auto catalog = open_catalog(folder + "/oracle/checkpoints/qwen3_moe_bf16_sharded");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message;
   EXPECT_EQ(catalog->files().size(), 3u);
 }
@@ -127,7 +128,7 @@ std::vector<std::byte> bytes_of(const TensorCatalog& catalog, const std::string&
 }
 
 TEST_F(Shared, ConversionsEqualTheReferenceBitForBit) {
-  const auto catalog = open_catalog(folder_ + "/oracle/quant_vectors.safetensors");
+  const auto catalog = open_catalog(folder + "/oracle/quant_vectors.safetensors");
   ASSERT_TRUE(catalog.ok()) << catalog.error().message;
   int compared = 0;
   for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {

@@ -6,7 +6,7 @@
 namespace colibri::formats {
 namespace {
 
-constexpr uint32_t kF32 = 0, kQ8_0 = 8;
+constexpr uint32_t kF32 = 0, kQ8 = 8;
 
 Result<GgufHeader> parse(const std::string& file) {
   bool needs_more = false;
@@ -44,7 +44,7 @@ TEST(GgufHeader, ReadsEveryValueType) {
 }
 
 TEST(GgufHeader, ShapesAreReversedAndOffsetsAbsolute) {
-  const std::string file = Gguf().tensor("w", {64, 3, 2}, kQ8_0, 0).tensor("b", {5}, kF32, 416).file(436);
+  const std::string file = Gguf().tensor("w", {64, 3, 2}, kQ8, 0).tensor("b", {5}, kF32, 416).file(436);
   const auto header = parse(file);
   ASSERT_TRUE(header.ok()) << header.error().message;
   EXPECT_EQ(header->version, 3u);
@@ -161,8 +161,8 @@ TEST(GgufHeader, DimensionsAreChecked) {
   EXPECT_SAYS(with({uint64_t{1} << 61}), "63 bits");
   EXPECT_SAYS(with({(uint64_t{1} << 61) - 1}), "has no end");  // end passes 2^63
   EXPECT_SAYS(with({uint64_t{1} << 33}), "truncated");         // 2^32 elements more than an int counts
-  EXPECT_SAYS(with({33}, kQ8_0), "does not fill blocks of 32");
-  EXPECT_SAYS(with({16, 2}, kQ8_0), "does not fill blocks of 32");  // a row never shares a block
+  EXPECT_SAYS(with({33}, kQ8), "does not fill blocks of 32");
+  EXPECT_SAYS(with({16, 2}, kQ8), "does not fill blocks of 32");  // a row never shares a block
 }
 
 TEST(GgufHeader, OffsetsAreChecked) {
@@ -190,7 +190,7 @@ TEST(GgufHeader, OverlapsAreRefused) {
 TEST(GgufHeader, ABitFlipNeverLeadsOutsideTheFile) {
   Gguf gguf;
   gguf.alignment(32).key("k", Gguf::kArray, array(Gguf::kString, 2, Gguf::text("ab") + Gguf::text("c")));
-  const std::string whole = gguf.tensor("w", {32, 2}, kQ8_0, 0).tensor("b", {8}, kF32, 96).file(128);
+  const std::string whole = gguf.tensor("w", {32, 2}, kQ8, 0).tensor("b", {8}, kF32, 96).file(128);
   int accepted = 0;
   for_each_bit_flip(whole, [&](const std::string& flipped) {
     const auto header = parse(flipped);
@@ -253,7 +253,7 @@ class GgufFiles : public FolderTest {
 
 TEST_F(GgufFiles, AnyShardOpensTheSet) {
   write_set();
-  for (const std::string& p : {folder_, path("m-00001-of-00003.gguf"), path("m-00003-of-00003.gguf")}) {
+  for (const std::string& p : {folder, path("m-00001-of-00003.gguf"), path("m-00003-of-00003.gguf")}) {
     const auto catalog = open_catalog(p);
     ASSERT_TRUE(catalog.ok()) << catalog.error().message;
     EXPECT_EQ(catalog->format(), Format::kGguf);
@@ -267,30 +267,30 @@ TEST_F(GgufFiles, MissingShardsAreListed) {
   write_set();
   std::filesystem::remove(path("m-00001-of-00003.gguf"));
   std::filesystem::remove(path("m-00003-of-00003.gguf"));
-  EXPECT_SAYS(open_error(folder_), "2 of 3 shards are missing: \"m-00001-of-00003.gguf\", \"m-00003-of-00003.gguf\"");
+  EXPECT_SAYS(open_error(folder), "2 of 3 shards are missing: \"m-00001-of-00003.gguf\", \"m-00003-of-00003.gguf\"");
 }
 
 TEST_F(GgufFiles, SwappedAndCopiedShardsAreNamed) {
   write_set();
   write("m-00002-of-00003.gguf", shard(2, 3, 3, {"c"}));
-  EXPECT_SAYS(open_error(folder_),
+  EXPECT_SAYS(open_error(folder),
               path("m-00002-of-00003.gguf") + ": is shard 3 of 3 by its content, 2 of 3 by its name");
   write("m-00002-of-00003.gguf", shard(1, 4, 3, {"a", "b"}));
-  EXPECT_SAYS(open_error(folder_), "is shard 2 of 4 by its content");
+  EXPECT_SAYS(open_error(folder), "is shard 2 of 4 by its content");
 }
 
 TEST_F(GgufFiles, ShardsOfAnotherModelAreNoticed) {
   write_set();
   write("m-00002-of-00003.gguf", shard(1, 3, 9, {"x"}));
-  EXPECT_SAYS(open_error(folder_), "the shards hold 2 tensors, split.tensors.count says 3");
+  EXPECT_SAYS(open_error(folder), "the shards hold 2 tensors, split.tensors.count says 3");
   write("m-00002-of-00003.gguf", shard(1, 3, 3, {"a", "c"}));
-  EXPECT_SAYS(open_error(folder_), path("m-00003-of-00003.gguf") + ": tensor \"c\" is there twice, also in " +
-                                       path("m-00002-of-00003.gguf"));
+  EXPECT_SAYS(open_error(folder), path("m-00003-of-00003.gguf") + ": tensor \"c\" is there twice, also in " +
+                                      path("m-00002-of-00003.gguf"));
 }
 
 TEST_F(GgufFiles, ARenamedShardSaysSo) {
   write("model.gguf", shard(0, 2, 1, {"a"}));
-  EXPECT_SAYS(open_error(folder_), "is one of 2 shards, but its name");
+  EXPECT_SAYS(open_error(folder), "is one of 2 shards, but its name");
 }
 
 TEST_F(GgufFiles, DuplicateTensorsAreRefused) {
@@ -312,9 +312,9 @@ TEST_F(GgufFiles, AHeaderLongerThanTheFirstReadOpens) {
 
 TEST_F(GgufFiles, AFolderWithSeveralModelsIsNotGuessed) {
   write("a.gguf", Gguf().file(0));
-  EXPECT_EQ(open_error(folder_), "opened with 0 tensors");
+  EXPECT_EQ(open_error(folder), "opened with 0 tensors");
   write_set();
-  EXPECT_SAYS(open_error(folder_), "holds 2 models: give the path of one of \"a.gguf\", \"m-00001-of-00003.gguf\"");
+  EXPECT_SAYS(open_error(folder), "holds 2 models: give the path of one of \"a.gguf\", \"m-00001-of-00003.gguf\"");
 }
 
 TEST_F(GgufFiles, ContentCountsNotTheExtension) {

@@ -26,7 +26,7 @@ class Shards : public FolderTest {
 };
 
 TEST_F(Shards, OpenFromTheFolderOrTheIndex) {
-  for (const std::string& p : {folder_, path(kIndex)}) {
+  for (const std::string& p : {folder, path(kIndex)}) {
     const auto catalog = open_catalog(p);
     ASSERT_TRUE(catalog.ok()) << catalog.error().message;
     EXPECT_EQ(catalog->tensors().size(), 3u);
@@ -38,40 +38,40 @@ TEST_F(Shards, OpenFromTheFolderOrTheIndex) {
 
 TEST_F(Shards, MissingOnesAreListed) {
   std::filesystem::remove(path(kTwo));
-  EXPECT_SAYS(open_error(folder_), std::string("1 of 2 shards are missing: \"") + kTwo + "\"");
+  EXPECT_SAYS(open_error(folder), std::string("1 of 2 shards are missing: \"") + kTwo + "\"");
   std::filesystem::remove(path(kOne));
-  EXPECT_SAYS(open_error(folder_), "2 of 2 shards are missing");
+  EXPECT_SAYS(open_error(folder), "2 of 2 shards are missing");
 }
 
 TEST_F(Shards, ExtraOnesAreListed) {
   write("model-00001-of-00003.safetensors", safetensors_with({"z"}));
   write("expected.safetensors", safetensors_with({"y"}));  // no shard: ignored
-  EXPECT_SAYS(open_error(folder_), "1 shards that the index does not list: \"model-00001-of-00003.safetensors\"");
+  EXPECT_SAYS(open_error(folder), "1 shards that the index does not list: \"model-00001-of-00003.safetensors\"");
 }
 
 TEST_F(Shards, SwappedOnesAreListed) {
   write(kOne, safetensors_with({"c"}));
   write(kTwo, safetensors_with({"a", "b"}));
-  EXPECT_SAYS(open_error(folder_), std::string("3 tensors are in another shard than the index says: \"c in ") + kOne +
-                                       " instead of " + kTwo);
+  EXPECT_SAYS(open_error(folder), std::string("3 tensors are in another shard than the index says: \"c in ") + kOne +
+                                      " instead of " + kTwo);
 }
 
 TEST_F(Shards, ACopyInPlaceOfAnotherIsNoticed) {
   write(kTwo, safetensors_with({"a", "b"}));
-  EXPECT_SAYS(open_error(folder_), std::string("2 tensors are in another shard than the index says: \"a in ") + kTwo);
+  EXPECT_SAYS(open_error(folder), std::string("2 tensors are in another shard than the index says: \"a in ") + kTwo);
 }
 
 TEST_F(Shards, AShardOfAnotherModelIsNoticed) {
   write(kTwo, safetensors_with({"x"}));
-  EXPECT_SAYS(open_error(folder_), std::string("1 tensors of the index are in no shard: \"c of ") + kTwo);
+  EXPECT_SAYS(open_error(folder), std::string("1 tensors of the index are in no shard: \"c of ") + kTwo);
   write(kTwo, safetensors_with({"c", "x"}));
-  EXPECT_SAYS(open_error(folder_), std::string("1 tensors are not in the index: \"x in ") + kTwo);
+  EXPECT_SAYS(open_error(folder), std::string("1 tensors are not in the index: \"x in ") + kTwo);
 }
 
 TEST_F(Shards, ATruncatedShardIsNamedWithBothSizes) {
   const std::string whole = safetensors_with({"c"});
   write(kTwo, whole.substr(0, whole.size() - 1));
-  const std::string error = open_error(folder_);
+  const std::string error = open_error(folder);
   EXPECT_SAYS(error, path(kTwo) + ": truncated: " + std::to_string(whole.size()) + " bytes expected, " +
                          std::to_string(whole.size() - 1) + " found");
 }
@@ -80,7 +80,7 @@ TEST_F(Shards, NamesMustNotLeaveTheFolder) {
   for (const char* name : {"../x.safetensors", "/etc/passwd", "a/b.safetensors", "..", ".", "", "a\\b", "\\u0000"}) {
     write(kIndex,
           std::string(R"({"weight_map": {"a": ")") + (std::string_view(name) == "a\\b" ? "a\\\\b" : name) + "\"}}");
-    EXPECT_SAYS(open_error(folder_), "a plain file name is needed");
+    EXPECT_SAYS(open_error(folder), "a plain file name is needed");
   }
 }
 
@@ -92,18 +92,18 @@ TEST_F(Shards, DamagedIndexesAreNamed) {
                                     {R"({"weight_map": {"a": "x", "a": "y"}})", "duplicate key"},
                                     {"{", "JSON line 1"}}) {
     write(kIndex, text);
-    EXPECT_SAYS(open_error(folder_), words);
-    EXPECT_SAYS(open_error(folder_), path(kIndex));
+    EXPECT_SAYS(open_error(folder), words);
+    EXPECT_SAYS(open_error(folder), path(kIndex));
   }
 }
 
 TEST_F(Shards, TwoModelsInAFolderAreNotGuessed) {
   write("model.safetensors", safetensors_with({"a"}));
-  EXPECT_SAYS(open_error(folder_), "holds both model.safetensors and an index");
+  EXPECT_SAYS(open_error(folder), "holds both model.safetensors and an index");
   write_index({{"a", "model.safetensors"}});
   std::filesystem::remove(path(kOne));
   std::filesystem::remove(path(kTwo));
-  EXPECT_EQ(open_error(folder_), "opened with 1 tensors");
+  EXPECT_EQ(open_error(folder), "opened with 1 tensors");
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ class SafetensorsFiles : public FolderTest {};
 
 TEST_F(SafetensorsFiles, OpensAndReads) {
   write("model.safetensors", safetensors_with({"a", "b"}));
-  for (const std::string& p : {folder_, path("model.safetensors")}) {
+  for (const std::string& p : {folder, path("model.safetensors")}) {
     const auto catalog = open_catalog(p);
     ASSERT_TRUE(catalog.ok()) << catalog.error().message;
     EXPECT_EQ(catalog->format(), Format::kSafetensors);
@@ -170,8 +170,8 @@ TEST_F(SafetensorsFiles, OtherThingsAreCalledByTheirName) {
       {"\x01\x02\x03\x04\x05\x06\x07\x08\x09", "is no safetensors file"}};
   for (const auto& [bytes, words] : cases) {
     write("model.safetensors", bytes);
-    EXPECT_SAYS(open_error(folder_), words);
-    EXPECT_SAYS(open_error(folder_), path("model.safetensors"));
+    EXPECT_SAYS(open_error(folder), words);
+    EXPECT_SAYS(open_error(folder), path("model.safetensors"));
   }
 }
 

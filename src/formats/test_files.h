@@ -22,16 +22,16 @@ class FolderTest : public testing::Test {
   void SetUp() override {
     std::string pattern = testing::TempDir() + "colibri-formats-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    folder = pattern;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder); }
 
-  std::string path(std::string_view name) const { return platform::join(folder_, name); }
+  std::string path(std::string_view name) const { return platform::join(folder, name); }
   void write(std::string_view name, std::string_view bytes) const {
     std::ofstream(path(name), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
-  std::string folder_;
+  std::string folder;
 };
 
 /// The error of opening `path`, or what was opened.

@@ -95,8 +95,7 @@ TEST(Packed, OutputsBeyondTheLastRowAreZero) {
 
 TEST(Packed, LayoutIsTheOneTheKernelsRead) {
   std::vector<float> w(16 * 2);  // W[n, k] = 100 n + k
-  for (int n = 0; n < 16; ++n)
-    for (int k = 0; k < 2; ++k) w[static_cast<size_t>(n * 2 + k)] = static_cast<float>(100 * n + k);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(100 * (i / 2) + i % 2);
   float panel[32];
   pack_rows(DType::kF32, reinterpret_cast<const std::byte*>(w.data()), 0, 16, 16, 2,
             reinterpret_cast<std::byte*>(panel));

@@ -51,58 +51,58 @@ class CgroupFiles : public testing::Test {
   void SetUp() override {
     std::string pattern = testing::TempDir() + "colibri-cgroup-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-    child_ = root_ + "/child";
-    std::filesystem::create_directory(child_);
+    root = pattern;
+    child = root + "/child";
+    std::filesystem::create_directory(child);
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  void TearDown() override { std::filesystem::remove_all(root); }
   static void write(const std::string& folder, const char* name, const char* text) {
     std::ofstream(folder + "/" + name) << text;
   }
-  Folders folders() const { return {child_, root_}; }
+  Folders folders() const { return {child, root}; }
 
-  std::string root_, child_;
+  std::string root, child;
 };
 
 TEST_F(CgroupFiles, V2MemoryIsTheTightestOfTheChain) {
-  write(child_, "memory.max", "max\n");
-  write(child_, "memory.current", "100\n");
+  write(child, "memory.max", "max\n");
+  write(child, "memory.current", "100\n");
   EXPECT_EQ(cgroup_memory_left(folders()), std::nullopt);
-  write(root_, "memory.max", "1000\n");
-  write(root_, "memory.current", "600\n");
-  write(root_, "memory.stat", "anon 300\ninactive_file 200\nactive_file 50\n");
+  write(root, "memory.max", "1000\n");
+  write(root, "memory.current", "600\n");
+  write(root, "memory.stat", "anon 300\ninactive_file 200\nactive_file 50\n");
   EXPECT_EQ(cgroup_memory_left(folders()), 650);  // page cache counts as free
-  write(child_, "memory.high", "150\n");
+  write(child, "memory.high", "150\n");
   EXPECT_EQ(cgroup_memory_left(folders()), 50);
-  write(child_, "memory.current", "999\n");
+  write(child, "memory.current", "999\n");
   EXPECT_EQ(cgroup_memory_left(folders()), 0);
 }
 
 TEST_F(CgroupFiles, V1MemoryAndItsHugeNumberForNoLimit) {
-  write(child_, "memory.limit_in_bytes", "9223372036854771712\n");
-  write(child_, "memory.usage_in_bytes", "5\n");
+  write(child, "memory.limit_in_bytes", "9223372036854771712\n");
+  write(child, "memory.usage_in_bytes", "5\n");
   EXPECT_EQ(cgroup_memory_left(folders()), std::nullopt);
-  write(root_, "memory.limit_in_bytes", "1000\n");
-  write(root_, "memory.usage_in_bytes", "500\n");
-  write(root_, "memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n");
+  write(root, "memory.limit_in_bytes", "1000\n");
+  write(root, "memory.usage_in_bytes", "500\n");
+  write(root, "memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n");
   EXPECT_EQ(cgroup_memory_left(folders()), 600);
 }
 
 TEST_F(CgroupFiles, CpuQuotaRoundsUp) {
   EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
-  write(child_, "cpu.max", "max 100000\n");
+  write(child, "cpu.max", "max 100000\n");
   EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
-  write(root_, "cpu.max", "250000 100000\n");
+  write(root, "cpu.max", "250000 100000\n");
   EXPECT_EQ(cgroup_cpus(folders()), 3);
-  write(child_, "cpu.max", "1000 100000\n");
+  write(child, "cpu.max", "1000 100000\n");
   EXPECT_EQ(cgroup_cpus(folders()), 1);
 }
 
 TEST_F(CgroupFiles, CpuQuotaOfV1) {
-  write(child_, "cpu.cfs_quota_us", "-1\n");
-  write(child_, "cpu.cfs_period_us", "100000\n");
+  write(child, "cpu.cfs_quota_us", "-1\n");
+  write(child, "cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
-  write(child_, "cpu.cfs_quota_us", "200000\n");
+  write(child, "cpu.cfs_quota_us", "200000\n");
   EXPECT_EQ(cgroup_cpus(folders()), 2);
 }
 

@@ -19,14 +19,14 @@ class FileTest : public testing::Test {
   void SetUp() override {
     std::string pattern = testing::TempDir() + "colibri-file-XXXXXX";
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
+    folder = pattern;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder); }
 
-  std::string path(const char* name) const { return join(folder_, name); }
+  std::string path(const char* name) const { return join(folder, name); }
   void write(const char* name, const std::string& text) const { std::ofstream(path(name), std::ios::binary) << text; }
 
-  std::string folder_;
+  std::string folder;
 };
 
 std::string read(const File& file, int64_t offset, size_t bytes) {
@@ -54,7 +54,7 @@ TEST_F(FileTest, MissingFolderAndFifoAreNamed) {
     ASSERT_FALSE(file.ok());
     EXPECT_EQ(file.error().code, ErrorCode::kInvalidModel);
     EXPECT_NE(file.error().message.find(words), std::string::npos) << file.error().message;
-    EXPECT_NE(file.error().message.find(folder_), std::string::npos) << file.error().message;
+    EXPECT_NE(file.error().message.find(folder), std::string::npos) << file.error().message;
   }
 }
 
@@ -79,7 +79,7 @@ TEST_F(FileTest, TextFilesHaveALimit) {
 TEST_F(FileTest, ListsSorted) {
   write("b", "");
   write("a", "");
-  EXPECT_EQ(*list_directory(folder_), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(*list_directory(folder), (std::vector<std::string>{"a", "b"}));
   EXPECT_FALSE(list_directory(path("none")).ok());
 }
 
@@ -96,7 +96,7 @@ TEST_F(FileTest, AWriterLeavesTheOldFileUntilItCommits) {
   ASSERT_TRUE(writer->append(std::as_bytes(std::span("text", 4))).ok());
   ASSERT_TRUE(writer->commit().ok());
   EXPECT_EQ(*read_text_file(path("out"), 100), "new text");
-  EXPECT_EQ(list_directory(folder_)->size(), 1u);
+  EXPECT_EQ(list_directory(folder)->size(), 1u);
 }
 
 TEST_F(FileTest, AWriterKeepsLinksAndDevices) {
