@@ -28,12 +28,12 @@ class Chat {
   Status loop() {
     LineEditor editor("> ");
     for (;;) {
-      const auto message = read_message(editor);
+      auto message = read_message(editor);
       if (!message) return message.error();
       if (!*message) return end();
       if ((*message)->empty()) continue;
       if (**message == "/exit" || **message == "/quit") return {};
-      const Status done = (*message)->starts_with("/") ? obey(**message) : answer(**message);
+      Status done = (*message)->starts_with("/") ? obey(**message) : answer(**message);
       if (!done) return done;
       if (Status flushed = out_.flush(); !flushed) return flushed;
       if (interrupted() != 0 && interrupted() != SIGINT) return {};  // asked to end, not just to stop the answer

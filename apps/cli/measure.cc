@@ -70,6 +70,7 @@ Outcome<Phase> run_phase(api::Engine& engine, const std::vector<TokenIds>& promp
   Phase phase;
   phase.traces.resize(prompts.size());
   std::vector<api::Sequence> sequences;
+  sequences.reserve(prompts.size());
   const Clock::time_point start = Clock::now();
   for (size_t i = 0; i < prompts.size(); ++i) {
     phase.traces[i].submitted = std::chrono::duration<double>(Clock::now() - start).count();

@@ -17,21 +17,21 @@ namespace fs = std::filesystem;
 class OutputTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              ("colibri_output_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
+    folder = fs::path(testing::TempDir()) /
+             ("colibri_output_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder);
+    fs::create_directories(folder);
   }
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override { fs::remove_all(folder); }
 
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return (folder / name).string(); }
   static std::string content(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+  size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder), {})); }
 
-  fs::path folder_;
+  fs::path folder;
 };
 
 TEST_F(OutputTest, NothingIsThereBeforeCommitAndAllOfItAfterwards) {
@@ -110,7 +110,7 @@ TEST_F(OutputTest, SafetensorsHeaderIsSortedAlignedAndGapless) {
   EXPECT_EQ(
       R"({"a":{"dtype":"I32","shape":[1],"data_offsets":[12,16]},"z":{"dtype":"F32","shape":[1,3],"data_offsets":[0,12]}})",
       text.substr(0, text.find_last_not_of(' ') + 1));
-  EXPECT_EQ(0, memcmp(bytes.data() + 8 + header, values, 12));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(values), 12), bytes.substr(8 + header, 12));
 }
 
 TEST_F(OutputTest, SafetensorsHeaderThatOutgrowsItsRoomIsAnError) {

@@ -153,7 +153,8 @@ Status Settings::merge_file(const std::string& path, bool beside_model) {
     if (beside_model && is_fact(key)) continue;
     const std::string place = place_of(path, *text, key);
     const auto value = scalar_text(json_value);
-    if (find(key) != nullptr && !value) return usage_error(place + ": " + key + " must be a string, number or boolean");
+    if (find(key) != nullptr && !value)
+      return with_context(usage_error(std::string(key).append(" must be a text, number or boolean")), place);
     const Status checked = api::check_setting(key, value.value_or(""));
     if (!checked) return with_context(checked.error(), place);
     *find(key) = {key, *value, place};
