@@ -192,7 +192,6 @@ Status Interpreter::add_named(Args& args, const Value& dict) const {
 }
 
 Result<Value> Interpreter::call(const Value& callee, Args args) {
-  static const Args kNone;
   switch (callee.kind()) {
     case Kind::kFunction:
       return invoke(rt_, callee.as_function(), Value::none(), args);

@@ -121,8 +121,8 @@ NameRef* ExprParser::name_ref(std::string_view name) {
 }
 
 void ExprParser::record(NameEvent::Kind kind, NameRef* ref) {
-  events_->push_back({kind, is_conditional_, ref});
-  uses_.push_back({ref->name, kind == NameEvent::Kind::kLoad});
+  names_.events->push_back({kind, names_.is_conditional, ref});
+  names_.uses.push_back({ref->name, kind == NameEvent::Kind::kLoad});
 }
 
 const NameRef* ExprParser::load(std::string_view name) {

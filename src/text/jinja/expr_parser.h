@@ -47,15 +47,19 @@ class ExprParser {
   void record(NameEvent::Kind kind, NameRef* ref);
   const NameRef* load(std::string_view name);
 
-  struct Use {
-    std::string_view name;
-    bool is_load;
-  };
+  Program& program() { return program_; }
 
-  Program& program_;
-  std::vector<NameEvent>* events_ = nullptr;  // of the current scope, or put aside until their turn comes
-  bool is_conditional_ = false;               // inside an if of the current scope
-  std::vector<Use> uses_;                     // every name so far
+  /// What is recorded of names, and where to.
+  struct NameLog {
+    std::vector<NameEvent>* events = nullptr;  // of the current scope, or put aside until their turn comes
+    bool is_conditional = false;               // inside an if of the current scope
+    struct Use {
+      std::string_view name;
+      bool is_load;
+    };
+    std::vector<Use> uses;  // every name so far
+  };
+  NameLog& names() { return names_; }
 
  private:
   Result<ExprPtr> make(int line, decltype(Expr::node) node) const;
@@ -90,6 +94,8 @@ class ExprParser {
   Result<ArgExprs> parse_args();
   Status parse_arg(ArgExprs& args);
 
+  Program& program_;
+  NameLog names_;
   std::vector<Token> tokens_;
   size_t next_ = 0;
   int depth_ = 0;

@@ -34,13 +34,13 @@ std::partial_ordering compare_numbers(const Value& a, const Value& b) {
 bool holds(CompareOp op, std::partial_ordering order) {
   switch (op) {
     case CompareOp::kLt:
-      return order < 0;
+      return std::is_lt(order);
     case CompareOp::kLe:
-      return order <= 0;
+      return std::is_lteq(order);
     case CompareOp::kGt:
-      return order > 0;
+      return std::is_gt(order);
     default:
-      return order >= 0;
+      return std::is_gteq(order);
   }
 }
 
@@ -118,7 +118,7 @@ int number_order(const Value& a, const Value& b) {
   if (order == std::partial_ordering::unordered) {  // not a number: behind all others
     return three_way(std::isnan(a.as_double()), std::isnan(b.as_double()));
   }
-  return order < 0 ? -1 : order > 0 ? 1 : 0;
+  return std::is_lt(order) ? -1 : std::is_gt(order) ? 1 : 0;
 }
 
 int tuple_order(std::span<const Value> a, std::span<const Value> b) {

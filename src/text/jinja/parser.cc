@@ -15,10 +15,10 @@ class StatementParser : public ExprParser {
   Status run() {
     Scope* root = new_scope(nullptr, new_function(nullptr));
     const Outer outer = enter_scope(root);
-    COLIBRI_ASSIGN(program_.body, parse_body({}));
+    COLIBRI_ASSIGN(program().body, parse_body({}));
     leave_scope(outer);
     resolve(*root);
-    program_.root = root;
+    program().root = root;
     return {};
   }
 
@@ -33,14 +33,14 @@ class StatementParser : public ExprParser {
   };
 
   Function* new_function(Function* parent) {
-    program_.functions.push_back({parent, 0});
-    return &program_.functions.back();
+    program().functions.push_back({parent, 0});
+    return &program().functions.back();
   }
 
   // A scope inside the current one; in the same function unless another is given.
   Scope* new_scope(Scope* parent, Function* function = nullptr) {
-    program_.scopes.emplace_back();
-    Scope* scope = &program_.scopes.back();
+    program().scopes.emplace_back();
+    Scope* scope = &program().scopes.back();
     scope->parent = parent;
     scope->function = function != nullptr ? function : parent->function;
     if (parent != nullptr) parent->children.push_back(scope);
@@ -48,31 +48,32 @@ class StatementParser : public ExprParser {
   }
 
   Outer enter_scope(Scope* scope) {
-    const Outer outer{scope_, events_, is_conditional_};
+    const Outer outer{scope_, names().events, names().is_conditional};
     scope_ = scope;
-    events_ = &scope->events;
-    is_conditional_ = false;
+    names().events = &scope->events;
+    names().is_conditional = false;
     return outer;
   }
 
   void leave_scope(const Outer& outer) {
     scope_ = outer.scope;
-    events_ = outer.events;
-    is_conditional_ = outer.is_conditional;
+    names().events = outer.events;
+    names().is_conditional = outer.is_conditional;
   }
 
   // A parameter of the current scope, declared before anything in it.
   const NameRef* declare_first(std::string_view name) {
     NameRef* ref = name_ref(name);
-    events_->insert(events_->begin(), {NameEvent::Kind::kParam, false, ref});
+    names().events->insert(names().events->begin(), {NameEvent::Kind::kParam, false, ref});
     return ref;
   }
 
   // Whether the text since `mark` reads `name` before setting it.
-  bool reads_since(size_t mark, std::string_view name) const {
-    const auto use = std::find_if(uses_.begin() + static_cast<std::ptrdiff_t>(mark), uses_.end(),
-                                  [name](const Use& u) { return u.name == name; });
-    return use != uses_.end() && use->is_load;
+  bool reads_since(size_t mark, std::string_view name) {
+    const auto& uses = names().uses;
+    const auto use = std::find_if(uses.begin() + static_cast<std::ptrdiff_t>(mark), uses.end(),
+                                  [name](const NameLog::Use& u) { return u.name == name; });
+    return use != uses.end() && use->is_load;
   }
 
   bool at_end_name(EndNames names) const {
@@ -210,12 +211,12 @@ class StatementParser : public ExprParser {
 
   Status parse_if(Stmt& out) {
     IfStmt statement;
-    const bool was_conditional = is_conditional_;
+    const bool was_conditional = names().is_conditional;
     bool has_else = false;
     do {
       take();
       COLIBRI_ASSIGN(ExprPtr test, parse_tuple(false, false));
-      is_conditional_ = true;
+      names().is_conditional = true;
       COLIBRI_ASSIGN(Block body, parse_inner({"elif", "else", "endif"}, false));
       statement.branches.emplace_back(std::move(test), std::move(body));
     } while (is_name("elif"));
@@ -223,7 +224,7 @@ class StatementParser : public ExprParser {
     if (has_else) {
       COLIBRI_ASSIGN(statement.otherwise, parse_inner({"endif"}));
     }
-    is_conditional_ = was_conditional;
+    names().is_conditional = was_conditional;
     out.node = std::move(statement);
     return {};
   }
@@ -268,7 +269,7 @@ class StatementParser : public ExprParser {
     statement.scope = scope;
     const Outer outer = enter_scope(scope);
     assign(statement.target, NameEvent::Kind::kParam);
-    const size_t mark = uses_.size();
+    const size_t mark = names().uses.size();
     ++loop_depth_;
     COLIBRI_ASSIGN(statement.body, parse_inner({"else", "endfor"}, false));
     --loop_depth_;
@@ -304,23 +305,23 @@ class StatementParser : public ExprParser {
   // Parameters and defaults in parentheses. Defaults may read the parameters; their names are recorded behind them.
   Status parse_signature(MacroDef& def) {
     std::vector<NameEvent> defaults;
-    std::vector<NameEvent>* const events = events_;
+    std::vector<NameEvent>* const events = names().events;
     COLIBRI_TRY(expect_only(TokenKind::kLeftParen, "'('"));
     while (!is(TokenKind::kRightParen)) {
       COLIBRI_ASSIGN(NameRef * name, parse_target_name());
       record(NameEvent::Kind::kParam, name);
       Param param{name, nullptr};
       if (take_if(TokenKind::kAssign)) {
-        events_ = &defaults;
+        names().events = &defaults;
         COLIBRI_ASSIGN(param.fallback, parse_expression());
-        events_ = events;
+        names().events = events;
       } else if (!def.params.empty() && def.params.back().fallback != nullptr) {
         return fail("a parameter without default behind one that has a default");
       }
       def.params.push_back(std::move(param));
       if (!take_if(TokenKind::kComma)) break;
     }
-    events_->insert(events_->end(), defaults.begin(), defaults.end());
+    names().events->insert(names().events->end(), defaults.begin(), defaults.end());
     return expect_only(TokenKind::kRightParen, "',' or ')'");
   }
 
@@ -330,7 +331,7 @@ class StatementParser : public ExprParser {
 
   // The body of a function whose scope is current, and the parameters that it has because it reads them.
   Status parse_function_body(MacroDef& def, std::string_view end) {
-    const size_t mark = uses_.size();
+    const size_t mark = names().uses.size();
     const int loop_depth = std::exchange(loop_depth_, 0);
     COLIBRI_ASSIGN(def.body, parse_inner({end}));
     loop_depth_ = loop_depth;
@@ -369,7 +370,7 @@ class StatementParser : public ExprParser {
     def->name = "caller";
     const Outer outer = enter_function(*def);
     if (is(TokenKind::kLeftParen)) COLIBRI_TRY(parse_signature(*def));
-    const Outer inner{scope_, events_, is_conditional_};
+    const Outer inner{scope_, names().events, names().is_conditional};
     leave_scope(outer);
     COLIBRI_ASSIGN(ExprPtr call, parse_expression());
     if (!std::holds_alternative<CallExpr>(call->node)) return fail("expected a call");
@@ -400,11 +401,11 @@ class StatementParser : public ExprParser {
     statement.scope = scope;
     const Outer outer = enter_scope(scope);
     std::vector<NameEvent> filter_events;  // read after the body has run
-    events_ = &filter_events;
+    names().events = &filter_events;
     COLIBRI_ASSIGN(statement.filter, parse_filters(nullptr, true));
-    events_ = &scope->events;
+    names().events = &scope->events;
     COLIBRI_ASSIGN(statement.body, parse_inner({"endfilter"}));
-    events_->insert(events_->end(), filter_events.begin(), filter_events.end());
+    names().events->insert(names().events->end(), filter_events.begin(), filter_events.end());
     leave_scope(outer);
     out.node = std::move(statement);
     return {};

@@ -110,7 +110,7 @@ class Value {
   static Value integer(int64_t i) { return integral(Kind::kInt, i); }
   static Value real(double d) {
     Value value(Kind::kFloat);
-    value.real_ = d;
+    value.payload_.real = d;
     return value;
   }
   static Value string(std::string_view text, bool markup = false) {
@@ -144,54 +144,55 @@ class Value {
   bool is_sequence() const { return is(Kind::kList) || is(Kind::kTuple); }
 
   /// REQUIRES, here and below: the kind is one that has what is asked for.
-  bool as_bool() const { return integer_ != 0; }
-  int64_t as_int() const { return integer_; }
-  double as_double() const { return is(Kind::kFloat) ? real_ : static_cast<double>(integer_); }
-  std::string_view as_string() const { return {text_, size_}; }  ///< of an undefined: what is not defined
-  const List& as_list() const { return *static_cast<const List*>(object_); }
+  bool as_bool() const { return payload_.integer != 0; }
+  int64_t as_int() const { return payload_.integer; }
+  double as_double() const { return is(Kind::kFloat) ? payload_.real : static_cast<double>(payload_.integer); }
+  std::string_view as_string() const { return {payload_.text, size_}; }  ///< of an undefined: what is not defined
+  const List& as_list() const { return *static_cast<const List*>(payload_.object); }
   std::span<const Value> items() const { return {as_list().items, as_list().size}; }
-  const Dict& as_dict() const { return *static_cast<const Dict*>(object_); }
-  const DictView& as_dict_view() const { return *static_cast<const DictView*>(object_); }
-  const Range& as_range() const { return *static_cast<const Range*>(object_); }
-  Iterator& as_iterator() const { return *static_cast<Iterator*>(object_); }
-  Namespace& as_namespace() const { return *static_cast<Namespace*>(object_); }
-  const Macro& as_macro() const { return *static_cast<const Macro*>(object_); }
-  const Builtin& as_function() const { return *static_cast<const Builtin*>(object_); }
-  const Method& as_method() const { return *static_cast<const Method*>(object_); }
-  LoopState& as_loop() const { return *static_cast<LoopState*>(object_); }
-  Cycler& as_cycler() const { return *static_cast<Cycler*>(object_); }
-  Joiner& as_joiner() const { return *static_cast<Joiner*>(object_); }
-  const void* identity() const { return object_; }
+  const Dict& as_dict() const { return *static_cast<const Dict*>(payload_.object); }
+  const DictView& as_dict_view() const { return *static_cast<const DictView*>(payload_.object); }
+  const Range& as_range() const { return *static_cast<const Range*>(payload_.object); }
+  Iterator& as_iterator() const { return *static_cast<Iterator*>(payload_.object); }
+  Namespace& as_namespace() const { return *static_cast<Namespace*>(payload_.object); }
+  const Macro& as_macro() const { return *static_cast<const Macro*>(payload_.object); }
+  const Builtin& as_function() const { return *static_cast<const Builtin*>(payload_.object); }
+  const Method& as_method() const { return *static_cast<const Method*>(payload_.object); }
+  LoopState& as_loop() const { return *static_cast<LoopState*>(payload_.object); }
+  Cycler& as_cycler() const { return *static_cast<Cycler*>(payload_.object); }
+  Joiner& as_joiner() const { return *static_cast<Joiner*>(payload_.object); }
+  const void* identity() const { return payload_.object; }
 
  private:
   explicit Value(Kind kind) : kind_(kind) {}
   static Value integral(Kind kind, int64_t i) {
     Value value(kind);
-    value.integer_ = i;
+    value.payload_.integer = i;
     return value;
   }
   static Value text_of(Kind kind, std::string_view text) {
     Value value(kind);
     value.size_ = static_cast<uint32_t>(text.size());
-    value.text_ = text.data();
+    value.payload_.text = text.data();
     return value;
   }
   template <typename T>
   static Value object(Kind kind, T* object) {
     Value value(kind);
-    value.object_ = const_cast<void*>(static_cast<const void*>(object));
+    value.payload_.object = const_cast<void*>(static_cast<const void*>(object));
     return value;
   }
 
   Kind kind_ = Kind::kMissing;
   bool markup_ = false;
   uint32_t size_ = 0;
-  union {
-    int64_t integer_ = 0;
-    double real_;
-    const char* text_;
-    void* object_;  // immutable kinds were made from a const pointer and are only read through one
+  union Payload {
+    int64_t integer = 0;
+    double real;
+    const char* text;
+    void* object;  // immutable kinds were made from a const pointer and are only read through one
   };
+  Payload payload_;
 };
 static_assert(sizeof(Value) == 16);
 
