@@ -25,7 +25,7 @@ extern "C" {
 #define COLIBRI_API __attribute__((visibility("default")))
 #endif
 
-/* ---- version and errors ------------------------------------------------------------------------------------------ */
+/* ---- version and errors ----------------------------------------------------------------------------------------- */
 
 #define COLIBRI_VERSION_MAJOR 0
 #define COLIBRI_VERSION_MINOR 1
@@ -71,8 +71,7 @@ typedef struct colibri_ids {
 } colibri_ids;
 COLIBRI_API void colibri_ids_free(colibri_ids* ids);
 
-/* ---- settings -----------------------------------------------------------------------------------------------------
- */
+/* ---- settings --------------------------------------------------------------------------------------------------- */
 
 /* One row of the settings table: the flag, the environment variable, the config key and the documentation follow from
  * it. */
@@ -94,8 +93,7 @@ typedef struct colibri_setting {
   const char* value;
 } colibri_setting;
 
-/* ---- text: tokenizer and chat template ----------------------------------------------------------------------------
- */
+/* ---- text: tokenizer and chat template -------------------------------------------------------------------------- */
 
 typedef struct colibri_text colibri_text;
 
@@ -120,8 +118,7 @@ COLIBRI_API colibri_status colibri_detokenize(const colibri_text* text, const in
 COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, const char* request_json, size_t size,
                                                   const char* now, colibri_string* out, colibri_error* error);
 
-/* ---- reports that load nothing -------------------------------------------------------------------------------------
- */
+/* ---- reports that load nothing ---------------------------------------------------------------------------------- */
 
 /* JSON about a model: family, shape, quantisation, tokenizer, files; with `tensors` nonzero every tensor. */
 COLIBRI_API colibri_status colibri_inspect(const char* path, int tensors, colibri_string* json, colibri_error* error);
@@ -136,8 +133,7 @@ COLIBRI_API colibri_status colibri_validate(const char* path, int tokenizer_only
  */
 COLIBRI_API colibri_status colibri_self_test(const char* what, colibri_string* json, colibri_error* error);
 
-/* ---- engine --------------------------------------------------------------------------------------------------------
- */
+/* ---- engine ----------------------------------------------------------------------------------------------------- */
 
 typedef struct colibri_engine colibri_engine;
 
@@ -185,8 +181,7 @@ COLIBRI_API const colibri_text* colibri_engine_text(const colibri_engine* engine
 COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json,
                                                 colibri_error* error);
 
-/* ---- evaluate: logits and routing for given tokens ------------------------------------------------------------------
- */
+/* ---- evaluate: logits and routing for given tokens -------------------------------------------------------------- */
 
 typedef struct colibri_evaluate_callbacks {
   size_t struct_size;
@@ -203,8 +198,7 @@ typedef struct colibri_evaluate_callbacks {
 COLIBRI_API colibri_status colibri_evaluate(colibri_engine* engine, const int32_t* ids, size_t n,
                                             const colibri_evaluate_callbacks* callbacks, colibri_error* error);
 
-/* ---- sequences: a prompt in, a stream of events out
- * ------------------------------------------------------------------ */
+/* ---- sequences: a prompt in, a stream of events out ------------------------------------------------------------- */
 
 typedef struct colibri_sequence colibri_sequence;
 

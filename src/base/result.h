@@ -33,9 +33,9 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::move(value)) {}  // NOLINT(google-explicit-constructor): so that `return value;` reads well
-  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  // Implicit, so that `return value;` and `return error;` read well.
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(*-explicit-*)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(*-explicit-*)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -68,7 +68,7 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(*-explicit-*)
 
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
