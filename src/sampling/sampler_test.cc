@@ -47,6 +47,7 @@ std::vector<float> some_logits(size_t n, uint32_t seed = 1) {
 std::vector<TokenId> draws(const SamplingParams& params, std::span<const float> logits, int count) {
   Sampler sampler(params, static_cast<int32_t>(logits.size()));
   std::vector<TokenId> ids;
+  ids.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) ids.push_back(sampler.sample(logits).value());
   return ids;
 }
@@ -73,6 +74,7 @@ std::vector<TokenId> kept_by_definition(std::span<const float> logits, const Sam
   std::stable_sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
   if (params.top_k > 0) ids.resize(std::min(ids.size(), static_cast<size_t>(params.top_k)));
   std::vector<double> weights;
+  weights.reserve(ids.size());
   for (const TokenId id : ids) {
     weights.push_back(std::exp((double{logits[id]} - double{logits[ids[0]]}) / params.temperature));
   }
@@ -235,6 +237,7 @@ TEST(Sampler, FrequencyPenaltyGrowsWithEachOccurrence) {
   Sampler sampler(params, 2);
   const std::vector<float> logits = {1.0F, 0.0F};
   std::vector<TokenId> ids;
+  ids.reserve(4);
   for (int i = 0; i < 4; ++i) ids.push_back(sampler.sample(logits).value());
   EXPECT_EQ(ids, (std::vector<TokenId>{0, 0, 0, 1}));  // 1.0, 0.6, 0.2, then -0.2 against 0
 }

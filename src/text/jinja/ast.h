@@ -97,8 +97,8 @@ struct TestExpr {
 };
 
 struct Expr {
-  int line;
-  int depth;  // of the tree below; bounded, because evaluation and destruction recurse
+  int line = 0;
+  int depth = 0;  // of the tree below; bounded, because evaluation and destruction recurse
   std::variant<ConstExpr, NameExpr, ListExpr, DictExpr, UnaryExpr, BinaryExpr, LogicExpr, CompareExpr, ConcatExpr,
                CondExpr, AttrExpr, ItemExpr, SliceExpr, CallExpr, FilterExpr, TestExpr>
       node;

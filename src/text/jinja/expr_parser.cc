@@ -134,7 +134,11 @@ const NameRef* ExprParser::load(std::string_view name) {
 Result<ExprPtr> ExprParser::make(int line, decltype(Expr::node) node) const {
   const int depth = std::visit(ChildDepth(), node) + 1;
   if (depth > kMaxExprDepth) return fail({"an expression of more than ", std::to_string(kMaxExprDepth), " levels"});
-  return ExprPtr(new Expr{line, depth, std::move(node)});
+  auto expr = std::make_unique<Expr>();
+  expr->line = line;
+  expr->depth = depth;
+  expr->node = std::move(node);
+  return expr;
 }
 
 // --- operators, from the loosest to the tightest ---
