@@ -150,6 +150,8 @@ typedef struct colibri_options {
   /* With context = auto: plan this many tokens per sequence, at most what the model was trained for. 0: the engine
    * chooses (the model's context, or what a quarter of the budget holds). */
   int64_t wanted_context;
+  /* Nonzero: do not open the tokenizer and the chat template; for callers that bring token ids. */
+  int32_t without_text;
 } colibri_options;
 
 COLIBRI_API void colibri_options_init(colibri_options* options);
@@ -192,6 +194,9 @@ typedef struct colibri_evaluate_callbacks {
    * weight. May be NULL. */
   int (*routing)(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
                  int32_t top_k);
+  /* Asked many times a second, from several threads, while the model computes; return nonzero to stop. Must be quick
+   * and must not call the library. May be NULL. */
+  int (*stop)(void* user);
 } colibri_evaluate_callbacks;
 
 /* Runs one sequence of tokens from position 0 and reports; blocks. */
@@ -246,6 +251,10 @@ typedef struct colibri_event {
   double seconds;            /* since submit, when the token was made */
 } colibri_event;
 
+/* What colibri_submit would refuse, for a model with this vocabulary and this context (colibri_inspect tells both);
+ * needs no engine, so mistakes are found before anything is loaded. A context of 0 checks the parameters only. */
+COLIBRI_API colibri_status colibri_request_check(const colibri_request* request, int32_t vocab_size, int64_t context,
+                                                 colibri_error* error);
 /* Queues a request. The request is copied. COLIBRI_CONTEXT_OVERFLOW before any work is done. */
 COLIBRI_API colibri_status colibri_submit(colibri_engine* engine, const colibri_request* request,
                                           colibri_sequence** out, colibri_error* error);
