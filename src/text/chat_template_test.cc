@@ -262,6 +262,11 @@ TEST(ChatTemplateBounds, DataNestedTooDeepIsNeitherPrintedNorCompared) {
       "%}{% "
       "endfor %}";
   EXPECT_EQ(error_of(tuples + "{{ {ns.x: 1}[ns.y] }}").code, ErrorCode::kFailed);
+  EXPECT_EQ(
+      error_of(
+          "{% set n = namespace(x=1) %}{% for i in range(99) %}{% set n.x = (n.x, n.x) %}{% endfor %}{{ {n.x: 1} }}")
+          .code,
+      ErrorCode::kFailed);
   EXPECT_EQ(error_of("{% set ns = namespace() %}{% set ns.self = ns %}{{ ns }}").code, ErrorCode::kFailed);
 }
 
@@ -274,6 +279,11 @@ TEST(ChatTemplateBounds, EndlessWorkIsAnError) {
            "{% set s = 'ab' * 1000000 %}{% for a in range(100000) %}{{ s | length }}{% endfor %}",
            "{% set s = 'ab' * 1000000 %}{% for a in range(100000) %}{% set _ = s.find('x') %}{% endfor %}",
            "{% set l = [1] * 100000 %}{% for a in range(100000) %}{% if 2 in l %}{% endif %}{% endfor %}",
+           "{% set s = 'a' * 1000000 %}{% for a in range(9000) %}{% set _ = s.find('a' * 500000 ~ 'b') %}{% endfor %}",
+           "{% set s = 'a' * 1000000 %}{% for a in range(9000) %}{% set _ = s.rfind('b' ~ 'a' * 500000) %}{% endfor %}",
+           "{% set s = 'a' * 1000000 %}{% for a in range(9000) %}{% set _ = s.strip('b' * 500000 ~ 'a') %}{% endfor %}",
+           "{% set l = ['a' * 1000000 ~ 'b'] * 10000 %}{% for a in range(9) %}{{ (l | sort(false, true))[0][0] }}{% "
+           "endfor %}",
            "{% set l = [1] * 100000 %}{% for a in range(100000) %}{% set _ = l | sort %}{% endfor %}",
            "{% set s = 'a' * 1000000 %}{% for a in range(100000) %}{% set _ = s[500000] %}{% endfor %}",
            "{% set s = 'é' * 90000 %}{% set t = 'é' * 90000 %}{% for a in range(90000) %}{{ s == t }}{% endfor %}",

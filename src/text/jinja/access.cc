@@ -224,6 +224,7 @@ Result<Value> get_attr(Runtime& rt, const Value& object, std::string_view name) 
 Result<Value> get_item(Runtime& rt, const Value& object, const Value& index) {
   if (object.is_undefined()) return undefined_error(rt, object);
   if (object.is_string()) COLIBRI_TRY(rt.step_bytes(object.as_string().size()));
+  if (index.is_string()) COLIBRI_TRY(rt.step_bytes(index.as_string().size()));
   const Value item = item_only(object, index);
   if (!item.is_missing()) return item;
   if (!index.is_string()) {

@@ -162,6 +162,7 @@ Result<Value> filter_unique(Call& call) {
   for (uint32_t i = 0; i < items->size; ++i) {
     COLIBRI_ASSIGN(const Value key, sort_key(call.rt, items->items[i], call.arg[1], call.truth(0, false)));
     if (!is_hashable(key)) return unsupported(call.rt, "for unique", key);
+    if (key.is_string()) COLIBRI_TRY(call.rt.step_bytes(key.as_string().size() * 16));
     keyed.emplace_back(key, i);
   }
   std::stable_sort(keyed.begin(), keyed.end(),

@@ -40,6 +40,7 @@ Result<const Dict*> make_dict(Call& call) {
       COLIBRI_ASSIGN(const List* pair, items_of(call.rt, pairs->items[i]));
       if (pair->size != 2) return call.fail("pairs of a key and a value are wanted");
       if (!is_hashable(pair->items[0])) return unsupported(call.rt, "as the key of a dict", pair->items[0]);
+      if (pair->items[0].is_string()) COLIBRI_TRY(call.rt.step_bytes(pair->items[0].as_string().size() * 16));
       dict.set(pair->items[0], pair->items[1]);
     }
   }

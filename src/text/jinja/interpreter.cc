@@ -233,13 +233,12 @@ Result<Interpreter::Flow> Interpreter::execute(const CallBlockStmt& s) {
 
 Result<Interpreter::Flow> Interpreter::execute(const ForStmt& s) {
   COLIBRI_ASSIGN(const Value iterable, eval(*s.iterable));
-  COLIBRI_TRY(run_loop(s, iterable, 0));
-  return Flow::kNormal;
+  return run_loop(s, iterable, 0);
 }
 
 // The current frame is the one that the statement stands in. A recursive loop is a function and gets a frame of its
 // own.
-Status Interpreter::run_loop(const ForStmt& s, const Value& iterable, int depth0) {
+Result<Interpreter::Flow> Interpreter::run_loop(const ForStmt& s, const Value& iterable, int depth0) {
   Frame* const outer = frame_;
   const bool is_generator = iterable.is(Kind::kIterator);
   Iterator* items = is_generator ? &iterable.as_iterator() : nullptr;
@@ -256,12 +255,13 @@ Status Interpreter::run_loop(const ForStmt& s, const Value& iterable, int depth0
     frame_ = new_frame(*s.scope->function, outer);
   }
   COLIBRI_ASSIGN(const bool ran, iterate(s, *loop));
+  Flow flow = Flow::kNormal;
   if (!ran && s.else_scope != nullptr) {
     enter(*s.else_scope);
-    COLIBRI_TRY(run_block(s.otherwise));
+    COLIBRI_ASSIGN(flow, run_block(s.otherwise));
   }
   frame_ = outer;
-  return {};
+  return flow;
 }
 
 Result<bool> Interpreter::iterate(const ForStmt& s, LoopState& loop) {

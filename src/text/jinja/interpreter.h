@@ -61,7 +61,8 @@ class Interpreter {
   Status print(const Value& value);
   Status assign(const Target& target, const Value& value);
   Status assign_items(const Target& target, const Value& value);
-  Status run_loop(const ForStmt& s, const Value& iterable, int depth0);
+  /// Not normal when a break or continue in the else part means the loop around.
+  Result<Flow> run_loop(const ForStmt& s, const Value& iterable, int depth0);
   /// Whether an iteration came to the end of the body; if none did, be it for a break, jinja runs the else part.
   Result<bool> iterate(const ForStmt& s, LoopState& loop);
   /// Runs the block and gives what it wrote; missing when a break or continue left it.

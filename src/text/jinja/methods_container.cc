@@ -15,8 +15,8 @@ Result<Value> method_view(Call& call) {
 }
 
 Result<Value> method_get(Call& call) {
-  if (!is_hashable(call.arg[0])) return unsupported(call.rt, "as the key of a dict", call.arg[0]);
-  if (const Value* value = dict_find(call.self.as_dict(), call.arg[0])) return *value;
+  COLIBRI_ASSIGN(const Value* value, dict_get(call.rt, call.self.as_dict(), call.arg[0]));
+  if (value != nullptr) return *value;
   return call.has(1) ? call.arg[1] : Value::none();
 }
 

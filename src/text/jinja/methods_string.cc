@@ -32,6 +32,12 @@ Result<std::string_view> needle(const Call& call, size_t i) {
   return call.arg[i].as_string();
 }
 
+template <bool FromRight>
+Result<size_t> find_end(Runtime& rt, std::string_view text, std::string_view wanted) {
+  if (FromRight) return find_last_text(rt, text, wanted);
+  return find_text(text, wanted);
+}
+
 // --- splitting ---
 
 // Splits at runs of blanks, from the left.
@@ -68,7 +74,7 @@ void split_blanks_right(std::string_view text, uint64_t limit, std::vector<std::
 
 void split_at(std::string_view text, std::string_view separator, uint64_t limit, std::vector<std::string_view>& parts) {
   while (limit-- != 0) {
-    const size_t at = text.find(separator);
+    const size_t at = find_text(text, separator);
     if (at == std::string_view::npos) break;
     parts.push_back(text.substr(0, at));
     text.remove_prefix(at + separator.size());
@@ -76,6 +82,7 @@ void split_at(std::string_view text, std::string_view separator, uint64_t limit,
   parts.push_back(text);
 }
 
+// REQUIRES: the caller has counted steps for what find_last_text would.
 void split_at_right(std::string_view text, std::string_view separator, uint64_t limit,
                     std::vector<std::string_view>& parts) {
   while (limit-- != 0) {
@@ -104,6 +111,7 @@ Result<Value> method_split(Call& call) {
   } else {
     COLIBRI_ASSIGN(const std::string_view separator, needle(call, 0));
     if (separator.empty()) return call.fail("empty separator");
+    if (FromRight) COLIBRI_TRY(find_last_text(call.rt, text_of(call), separator));
     (FromRight ? split_at_right : split_at)(text_of(call), separator, limit, parts);
   }
   if (FromRight) std::reverse(parts.begin(), parts.end());
@@ -123,7 +131,7 @@ Result<Value> method_partition(Call& call) {
   COLIBRI_ASSIGN(const std::string_view separator, needle(call, 0));
   if (separator.empty()) return call.fail("empty separator");
   const std::string_view text = text_of(call);
-  const size_t at = FromRight ? text.rfind(separator) : text.find(separator);
+  COLIBRI_ASSIGN(const size_t at, find_end<FromRight>(call.rt, text, separator));
   if (at != std::string_view::npos) {
     return three_parts(call, text.substr(0, at), separator, text.substr(at + separator.size()));
   }
@@ -155,7 +163,7 @@ template <bool FromRight>
 Result<int64_t> position_of(Call& call) {
   COLIBRI_ASSIGN(const std::string_view wanted, needle(call, 0));
   COLIBRI_ASSIGN(const Window in, window(call, 1));
-  const size_t at = FromRight ? in.text.rfind(wanted) : in.text.find(wanted);
+  COLIBRI_ASSIGN(const size_t at, find_end<FromRight>(call.rt, in.text, wanted));
   if (!in.is_valid || at == std::string_view::npos) return -1;
   return in.start + static_cast<int64_t>(count_code_points(in.text.substr(0, at)));
 }
@@ -173,9 +181,8 @@ Result<Value> method_count(Call& call) {
   if (!in.is_valid) return Value::integer(0);
   if (wanted.empty()) return Value::integer(static_cast<int64_t>(count_code_points(in.text)) + 1);
   int64_t count = 0;
-  for (size_t at = in.text.find(wanted); at != std::string_view::npos; at = in.text.find(wanted, at + wanted.size())) {
-    ++count;
-  }
+  size_t at = find_text(in.text, wanted);
+  for (; at != std::string_view::npos; at = find_text(in.text, wanted, at + wanted.size())) ++count;
   return Value::integer(count);
 }
 

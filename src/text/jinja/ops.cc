@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "text/jinja/text_ops.h"
+
 namespace colibri::text::jinja {
 namespace {
 
@@ -84,8 +86,12 @@ Result<bool> order_items(Runtime& rt, CompareOp op, std::span<const Value> a, st
 }
 
 Result<bool> order(Runtime& rt, CompareOp op, const Value& a, const Value& b, int depth) {
+  COLIBRI_TRY(rt.step());
   if (a.is_number() && b.is_number()) return holds(op, compare_numbers(a, b));
-  if (a.is_string() && b.is_string()) return holds(op, a.as_string() <=> b.as_string());
+  if (a.is_string() && b.is_string()) {
+    COLIBRI_TRY(rt.step_bytes(std::min(a.as_string().size(), b.as_string().size())));
+    return holds(op, a.as_string() <=> b.as_string());
+  }
   if (a.is_sequence() && a.kind() == b.kind()) return order_items(rt, op, a.items(), b.items(), depth);
   if (a.is_undefined()) return undefined_error(rt, a);
   if (b.is_undefined()) return undefined_error(rt, b);
@@ -101,8 +107,8 @@ Result<bool> contains_item(Runtime& rt, std::span<const Value> items, const Valu
 }
 
 Result<bool> contains_key(Runtime& rt, const Dict& dict, const Value& key) {
-  if (!is_hashable(key)) return unsupported(rt, "as the key of a dict", key);
-  return dict_find(dict, key) != nullptr;
+  COLIBRI_ASSIGN(const Value* found, dict_get(rt, dict, key));
+  return found != nullptr;
 }
 
 // The kinds that can be equal to each other share a rank.
@@ -128,12 +134,13 @@ int tuple_order(std::span<const Value> a, std::span<const Value> b) {
   return three_way(a.size(), b.size());
 }
 
-bool is_hashable_within(const Value& value, int depth) {
+// Visits at most `*left` values: tuples that hold the same tuple twice, and so on, would else take exponential time.
+bool is_hashable_within(const Value& value, int depth, int* left) {
   if (value.is(Kind::kList) || value.is(Kind::kDict) || value.is(Kind::kDictView)) return false;
+  if (--*left < 0 || depth > kMaxDataDepth) return false;
   if (!value.is(Kind::kTuple)) return true;
-  if (depth > kMaxDataDepth) return false;
   return std::all_of(value.items().begin(), value.items().end(),
-                     [depth](const Value& item) { return is_hashable_within(item, depth + 1); });
+                     [&](const Value& item) { return is_hashable_within(item, depth + 1, left); });
 }
 
 }  // namespace
@@ -207,7 +214,7 @@ Result<bool> contains(Runtime& rt, const Value& container, const Value& item) {
     case Kind::kString:
       if (!item.is_string()) return unsupported(rt, "in a string", item);
       COLIBRI_TRY(rt.step_bytes(container.as_string().size()));
-      return container.as_string().find(item.as_string()) != std::string_view::npos;
+      return find_text(container.as_string(), item.as_string()) != std::string_view::npos;
     case Kind::kDict:
       return contains_key(rt, container.as_dict(), item);
     case Kind::kDictView: {
@@ -222,7 +229,10 @@ Result<bool> contains(Runtime& rt, const Value& container, const Value& item) {
   return contains_item(rt, {list->items, list->size}, item);
 }
 
-bool is_hashable(const Value& value) { return is_hashable_within(value, 0); }
+bool is_hashable(const Value& value) {
+  int left = 1000;
+  return is_hashable_within(value, 0, &left);
+}
 
 int dict_order(const Value& a, const Value& b) {
   const int rank = three_way(key_rank(a), key_rank(b));
@@ -241,6 +251,12 @@ const Value* dict_find(const Dict& dict, const Value& key) {
   });
   if (at == end || dict_order(dict.entries[*at].key, key) != 0) return nullptr;
   return &dict.entries[*at].value;
+}
+
+Result<const Value*> dict_get(Runtime& rt, const Dict& dict, const Value& key) {
+  if (!is_hashable(key)) return unsupported(rt, "as the key of a dict", key);
+  if (key.is_string()) COLIBRI_TRY(rt.step_bytes(key.as_string().size()));
+  return dict_find(dict, key);
 }
 
 const Value* namespace_find(const Namespace& space, std::string_view name) {

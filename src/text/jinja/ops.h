@@ -35,10 +35,12 @@ bool is_iterable(const Value& value);
 Result<const List*> items_of(Runtime& rt, const Value& value);
 Value range_item(const Range& range, int64_t index);
 
-/// Dict keys: whether a value can be one, their order, and the lookup (null when there is no such key).
+/// Dict keys: whether a value can be one (not too large a tuple, too), their order, and the lookup (null when there is
+/// no such key; dict_find wants a hashable one).
 bool is_hashable(const Value& value);
 int dict_order(const Value& a, const Value& b);
 const Value* dict_find(const Dict& dict, const Value& key);
+Result<const Value*> dict_get(Runtime& rt, const Dict& dict, const Value& key);
 const Value* namespace_find(const Namespace& space, std::string_view name);
 /// Adds or replaces an attribute.
 void namespace_set(Runtime& rt, Namespace& space, std::string_view name, const Value& value);

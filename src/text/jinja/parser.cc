@@ -244,7 +244,10 @@ class StatementParser : public ExprParser {
       Scope* scope = new_scope(scope_, function);
       statement.else_scope = scope;
       const Outer outer = enter_scope(scope);
+      const int loop_depth = loop_depth_;
+      if (statement.is_recursive) loop_depth_ = 0;  // a function of its own: no loop around
       COLIBRI_ASSIGN(statement.otherwise, parse_inner({"endfor"}));
+      loop_depth_ = loop_depth;
       leave_scope(outer);
     }
     out.node = std::move(statement);

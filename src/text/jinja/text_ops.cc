@@ -1,5 +1,7 @@
 #include "text/jinja/text_ops.h"
 
+#include <string.h>  // memmem
+
 #include <algorithm>
 
 #include "text/jinja/unicode.h"
@@ -12,6 +14,20 @@ bool ends_line(char32_t c) {
 }
 
 }  // namespace
+
+size_t find_text(std::string_view text, std::string_view needle, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (needle.empty()) return from;
+  const void* at = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
+  return at == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(at) - text.data());
+}
+
+Result<size_t> find_last_text(Runtime& rt, std::string_view text, std::string_view needle) {
+  constexpr uint64_t kBytesPerStep = 4096;  // most comparisons end at the first byte
+  COLIBRI_TRY(
+      rt.step(static_cast<int64_t>(std::min<uint64_t>(text.size() * needle.size() / kBytesPerStep, INT32_MAX))));
+  return text.rfind(needle);
+}
 
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
@@ -32,13 +48,13 @@ std::string_view replace_text(Heap& heap, std::string_view text, std::string_vie
                               int64_t count) {
   TextBuilder out(heap);
   size_t copied = 0;
-  size_t at = text.find(from);
+  size_t at = find_text(text, from);
   for (int64_t done = 0; at != std::string_view::npos && done != count && !heap.exhausted(); ++done) {
     out.append(text.substr(copied, at - copied));
     out.append(to);
     copied = at + from.size();
     if (from.empty() && at == text.size()) break;
-    at = from.empty() ? at + code_point_bytes(text[at]) : text.find(from, copied);
+    at = from.empty() ? at + code_point_bytes(text[at]) : find_text(text, from, copied);
   }
   out.append(text.substr(copied));
   return out.finish();

@@ -11,6 +11,11 @@
 
 namespace colibri::text::jinja {
 
+/// Where `needle` first stands at or behind `from`, else npos. In linear time, whatever the two are.
+size_t find_text(std::string_view text, std::string_view needle, size_t from = 0);
+/// Where it last stands. Counts steps for the quadratic time that this can take.
+Result<size_t> find_last_text(Runtime& rt, std::string_view text, std::string_view needle);
+
 /// Python's str.splitlines.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 

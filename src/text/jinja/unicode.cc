@@ -363,12 +363,10 @@ std::string to_casefold(std::string_view text) {
 std::string_view strip(std::string_view text, Side side) { return strip_if(text, side, is_space); }
 
 std::string_view strip(std::string_view text, std::string_view chars, Side side) {
-  return strip_if(text, side, [chars](char32_t c) {
-    for (size_t pos = 0; pos < chars.size();) {
-      if (next_code_point(chars, pos) == c) return true;
-    }
-    return false;
-  });
+  std::u32string set;
+  for (size_t pos = 0; pos < chars.size();) set.push_back(next_code_point(chars, pos));
+  std::sort(set.begin(), set.end());
+  return strip_if(text, side, [&set](char32_t c) { return std::binary_search(set.begin(), set.end(), c); });
 }
 
 }  // namespace colibri::text::jinja
