@@ -4,27 +4,11 @@
 #include <cctype>
 #include <span>
 
+#include "base/foreign_text.h"
 #include "formats/layout.h"
 
 namespace colibri::formats {
 namespace {
-
-// Whether a text begins with `word` after blank space, whatever the case. `word` is lower case.
-bool begins(std::string_view text, std::string_view word) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  if (text.size() < word.size()) return false;
-  return std::equal(word.begin(), word.end(), text.begin(),
-                    [](char w, char t) { return w == std::tolower(static_cast<unsigned char>(t)); });
-}
-
-std::string describe_lfs(std::string_view head) {
-  std::string size;
-  if (const size_t at = head.find("\nsize "); at != std::string_view::npos) {
-    const std::string_view rest = head.substr(at + 6);
-    size = " (the file has " + std::string(rest.substr(0, std::min(rest.find('\n'), size_t{20}))) + " bytes)";
-  }
-  return "is a Git LFS pointer, not the file itself" + size + ": run git lfs pull, or download the file";
-}
 
 bool is_text(std::string_view head) {
   return std::all_of(head.begin(), head.end(), [](char c) {
@@ -35,10 +19,7 @@ bool is_text(std::string_view head) {
 }  // namespace
 
 std::string describe_foreign(std::string_view head) {
-  if (head.empty()) return "is empty: download or copy it again";
-  if (head.starts_with("version https://git-lfs")) return describe_lfs(head);
-  if (begins(head, "<!doctype") || begins(head, "<html") || begins(head, "<?xml"))
-    return "is a web page, not a model: the download failed (a login or licence page?), fetch it again";
+  if (std::string text = describe_foreign_text(head); !text.empty()) return text;
   if (head.starts_with("PK\x03\x04"))
     return "is a zip archive, as PyTorch writes checkpoints: convert it to safetensors first";
   if (head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5)
