@@ -31,15 +31,18 @@ std::vector<std::string> gguf_models(const std::vector<std::string>& names) {
 
 // Why a folder without a model file is none, from what else lies there.
 Error no_model(const std::string& path, const std::vector<std::string>& names) {
+  if (names.empty()) return invalid(path + ": is an empty folder, not a model");
   std::vector<std::string> pickles, others;
   for (const std::string& name : names) {
     if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth")) pickles.push_back(name);
     if (name.ends_with(".safetensors")) others.push_back(name);
   }
-  std::string message = path + ": holds no " + kSingle + ", no " + kIndex + " and no .gguf file";
   if (!others.empty()) {
-    message += "; it holds " + quoted_list(others) + ": give the path of one, or fetch the missing index";
-  } else if (!pickles.empty()) {
+    return invalid(path + ": holds no " + kSingle + " and no " + kIndex + ", but " + quoted_list(others) +
+                   ": give the path of one, or fetch the missing index");
+  }
+  std::string message = path + ": holds no *.safetensors and no *.gguf";
+  if (!pickles.empty()) {
     message += "; it holds PyTorch checkpoints (" + quoted_list(pickles) + "): convert them to safetensors first";
   }
   return invalid(std::move(message));
@@ -52,8 +55,15 @@ Result<TensorCatalog> open_folder(const std::string& path) {
   const std::vector<std::string> models = gguf_models(names);
   if (models.size() == 1) return open_gguf(platform::join(path, models[0]));
   if (models.empty()) return no_model(path, names);
-  return invalid(path + ": holds " + std::to_string(models.size()) + " models: give the path of one of " +
-                 quoted_list(models));
+  return invalid(path + ": holds " + std::to_string(models.size()) +
+                 " GGUF models, name one of them: " + quoted_list(models));
+}
+
+// A .json file: the index of shards, or by mistake another file of a model's folder.
+Result<TensorCatalog> open_json(const std::string& path) {
+  if (path.ends_with(".index.json")) return open_safetensors(path);
+  COLIBRI_TRY(platform::File::open(path));
+  return invalid(path + ": is not the weights of a model: give the folder, " + platform::parent(path));
 }
 
 }  // namespace
@@ -92,7 +102,7 @@ Result<TensorCatalog> TensorCatalog::build(Format format, std::vector<platform::
 
 Result<TensorCatalog> open_catalog(const std::string& path) {
   if (platform::is_directory(path)) return open_folder(path);
-  if (path.ends_with(".json")) return open_safetensors(path);
+  if (path.ends_with(".json")) return open_json(path);
   COLIBRI_ASSIGN(const platform::File file, platform::File::open(path));
   COLIBRI_ASSIGN(const std::string head, head_of(file));
   return path.ends_with(".gguf") || head.starts_with("GGUF") ? open_gguf(path) : open_safetensors(path);

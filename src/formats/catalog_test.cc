@@ -12,11 +12,23 @@ class Catalog : public FolderTest {};
 
 TEST_F(Catalog, NothingThereIsSaid) {
   EXPECT_SAYS(open_error(path("none")), "none: cannot open: No such file");
-  EXPECT_SAYS(open_error(folder), "holds no model.safetensors");
+  EXPECT_EQ(open_error(folder), folder + ": is an empty folder, not a model");
+  write("notes.txt", "hello");
+  EXPECT_EQ(open_error(folder), folder + ": holds no *.safetensors and no *.gguf");
   write("pytorch_model.bin", "PK\x03\x04");
   EXPECT_SAYS(open_error(folder), "it holds PyTorch checkpoints (\"pytorch_model.bin\")");
   write("model-00001-of-00002.safetensors", safetensors_with({"a"}));
   EXPECT_SAYS(open_error(folder), "give the path of one, or fetch the missing index");
+}
+
+TEST_F(Catalog, WhatIsNoModelIsSaid) {
+  write("notes.txt", "Remember the milk");
+  EXPECT_SAYS(open_error(path("notes.txt")), "is a text that begins with \"Remember the milk\", not a model");
+  EXPECT_EQ(open_error("/dev/null"), "/dev/null: is not a regular file");
+  write("config.json", "{}");
+  EXPECT_EQ(open_error(path("config.json")),
+            path("config.json") + ": is not the weights of a model: give the folder, " + folder);
+  EXPECT_SAYS(open_error(path("other.json")), "cannot open: No such file");
 }
 
 TEST_F(Catalog, ReadingATruncatedFileNamesTheTensor) {

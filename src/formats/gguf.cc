@@ -72,6 +72,20 @@ Status check_all_there(const std::string& folder, const ShardName& name) {
                  " shards are missing: " + quoted_list(missing) + "; download them");
 }
 
+// Files named like shards of the set, with numbers beyond it: of another set, or renamed.
+Status check_no_strays(const std::string& folder, const ShardName& name) {
+  COLIBRI_ASSIGN(const std::vector<std::string> names, platform::list_directory(folder));
+  std::vector<std::string> strays;
+  for (const std::string& other : names) {
+    const auto shard = parse_shard_name(other, kExtension);
+    if (shard && shard->prefix == name.prefix && shard->count == name.count && shard->is_stray())
+      strays.push_back(other);
+  }
+  if (strays.empty()) return {};
+  return invalid(folder + ": holds " + std::to_string(strays.size()) + " files that cannot be among " +
+                 std::to_string(name.count) + " shards: " + quoted_list(strays) + "; remove them");
+}
+
 // Opens the set that the shard at `path` belongs to.
 Result<TensorCatalog> open_split(const std::string& path, int64_t count) {
   const auto name = parse_shard_name(file_name(path), kExtension);
@@ -81,6 +95,7 @@ Result<TensorCatalog> open_split(const std::string& path, int64_t count) {
   }
   const std::string folder = platform::parent(path);
   COLIBRI_TRY(check_all_there(folder, *name));
+  COLIBRI_TRY(check_no_strays(folder, *name));
   std::vector<platform::File> files;
   std::vector<TensorInfo> tensors;
   Json metadata;

@@ -226,9 +226,11 @@ TEST(ShardNames, FiveDigitsOfATotal) {
   ASSERT_TRUE(name);
   EXPECT_EQ(name->prefix, "big-model-Q4");
   EXPECT_EQ(name->sibling(13, ".gguf"), "big-model-Q4-00013-of-00013.gguf");
-  for (const char* other :
-       {"m.gguf", "m-00000-of-00002.gguf", "m-00003-of-00002.gguf", "m-1-of-2.gguf", "-of-00002.gguf",
-        "m-0000a-of-00002.gguf", "m-00001-of-00002.safetensors", "00001-of-00002.gguf", ""})
+  EXPECT_FALSE(name->is_stray());
+  for (const char* stray : {"m-00000-of-00002.gguf", "m-00003-of-00002.gguf", "m-00001-of-00000.gguf"})
+    EXPECT_TRUE(parse_shard_name(stray, ".gguf")->is_stray()) << stray;
+  for (const char* other : {"m.gguf", "m-1-of-2.gguf", "-of-00002.gguf", "m-0000a-of-00002.gguf",
+                            "m-00001-of-00002.safetensors", "00001-of-00002.gguf", ""})
     EXPECT_FALSE(parse_shard_name(other, ".gguf")) << other;
 }
 
@@ -268,6 +270,18 @@ TEST_F(GgufFiles, MissingShardsAreListed) {
   std::filesystem::remove(path("m-00001-of-00003.gguf"));
   std::filesystem::remove(path("m-00003-of-00003.gguf"));
   EXPECT_SAYS(open_error(folder), "2 of 3 shards are missing: \"m-00001-of-00003.gguf\", \"m-00003-of-00003.gguf\"");
+}
+
+TEST_F(GgufFiles, NumbersBeyondTheSetAreListed) {
+  write_set();
+  write("other-00009-of-00003.gguf", shard(0, 3, 3, {}));  // of another set
+  for (const char* stray : {"m-00004-of-00003.gguf", "m-00000-of-00003.gguf"}) {
+    write(stray, shard(0, 3, 3, {}));
+    for (const std::string& p : {path(stray), path("m-00001-of-00003.gguf")})
+      EXPECT_SAYS(open_error(p), std::string("holds 1 files that cannot be among 3 shards: \"") + stray + "\"");
+    std::filesystem::remove(path(stray));
+  }
+  EXPECT_EQ(open_error(path("m-00001-of-00003.gguf")), "opened with 3 tensors");
 }
 
 TEST_F(GgufFiles, SwappedAndCopiedShardsAreNamed) {
@@ -314,7 +328,7 @@ TEST_F(GgufFiles, AFolderWithSeveralModelsIsNotGuessed) {
   write("a.gguf", Gguf().file(0));
   EXPECT_EQ(open_error(folder), "opened with 0 tensors");
   write_set();
-  EXPECT_SAYS(open_error(folder), "holds 2 models: give the path of one of \"a.gguf\", \"m-00001-of-00003.gguf\"");
+  EXPECT_SAYS(open_error(folder), "holds 2 GGUF models, name one of them: \"a.gguf\", \"m-00001-of-00003.gguf\"");
 }
 
 TEST_F(GgufFiles, ContentCountsNotTheExtension) {

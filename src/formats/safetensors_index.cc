@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/foreign_text.h"
 #include "formats/layout.h"
 #include "formats/safetensors.h"
 #include "formats/shard_name.h"
@@ -100,7 +101,7 @@ Status check_tensors(const SafetensorsIndex& index, const std::vector<TensorInfo
 }  // namespace
 
 Result<SafetensorsIndex> parse_safetensors_index(std::string_view json) {
-  COLIBRI_ASSIGN(const Json root, parse_json(json));
+  COLIBRI_ASSIGN(const Json root, parse_json_file(json));
   const Json* map = root.find("weight_map");
   if (map == nullptr || !map->is_object()) return invalid("has no object \"weight_map\"");
   std::set<std::string> shards;

@@ -49,6 +49,15 @@ TEST_F(Shards, ExtraOnesAreListed) {
   EXPECT_SAYS(open_error(folder), "1 shards that the index does not list: \"model-00001-of-00003.safetensors\"");
 }
 
+TEST_F(Shards, ANumberBeyondTheSetIsExtraToo) {
+  for (const char* stray : {"model-00003-of-00002.safetensors", "model-00000-of-00002.safetensors"}) {
+    write(stray, safetensors_with({"z"}));
+    EXPECT_SAYS(open_error(folder), std::string("1 shards that the index does not list: \"") + stray + "\"");
+    std::filesystem::remove(path(stray));
+  }
+  EXPECT_EQ(open_error(folder), "opened with 3 tensors");
+}
+
 TEST_F(Shards, SwappedOnesAreListed) {
   write(kOne, safetensors_with({"c"}));
   write(kTwo, safetensors_with({"a", "b"}));
@@ -90,7 +99,9 @@ TEST_F(Shards, DamagedIndexesAreNamed) {
                                     {R"({"weight_map": {}})", "empty"},
                                     {R"({"weight_map": {"a": 1}})", "plain file name"},
                                     {R"({"weight_map": {"a": "x", "a": "y"}})", "duplicate key"},
-                                    {"{", "JSON line 1"}}) {
+                                    {"{", "JSON line 1"},
+                                    {"version https://git-lfs.github.com/spec/v1", "is a Git LFS pointer"},
+                                    {"<html>", "is a web page"}}) {
     write(kIndex, text);
     EXPECT_SAYS(open_error(folder), words);
     EXPECT_SAYS(open_error(folder), path(kIndex));

@@ -41,7 +41,7 @@ std::optional<ShardName> parse_shard_name(std::string_view name, std::string_vie
   const auto count = drop_number(name);
   if (!count || !drop_suffix(name, "-of-")) return std::nullopt;
   const auto number = drop_number(name);
-  if (!number || !drop_suffix(name, "-") || *number < 1 || *number > *count) return std::nullopt;
+  if (!number || !drop_suffix(name, "-")) return std::nullopt;
   return ShardName{std::string(name), *number, *count};
 }
 

@@ -9,9 +9,10 @@ namespace colibri::formats {
 
 struct ShardName {
   std::string prefix;  ///< NAME
-  int number = 0;      ///< from 1
+  int number = 0;      ///< 1 to count, unless the file strayed in
   int count = 0;
 
+  bool is_stray() const { return number < 1 || number > count; }
   /// The name of another file of the set, with five digits as every tool writes them.
   std::string sibling(int other, std::string_view extension) const;
 };
