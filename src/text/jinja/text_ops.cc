@@ -18,6 +18,7 @@ bool ends_line(char32_t c) {
 size_t find_text(std::string_view text, std::string_view needle, size_t from) {
   if (from > text.size()) return std::string_view::npos;
   if (needle.empty()) return from;
+  if (needle.size() > text.size() - from) return std::string_view::npos;
   const void* at = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
   return at == nullptr ? std::string_view::npos : static_cast<size_t>(static_cast<const char*>(at) - text.data());
 }
