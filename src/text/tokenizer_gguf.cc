@@ -61,6 +61,16 @@ Result<std::vector<MergeRule>> read_merges(const std::vector<std::string>& merge
   return rules;
 }
 
+/// As llama.cpp reads them, and unlike those of a tokenizer.json, the merges may speak of text that is not in the
+/// vocabulary, for instance when somebody cut it down. No token can come of them.
+void drop_foreign_merges(const Vocabulary& tokens, std::vector<MergeRule>& rules) {
+  std::string both;
+  std::erase_if(rules, [&](const MergeRule& rule) {
+    both.assign(rule.left).append(rule.right);
+    return tokens.find(rule.left) < 0 || tokens.find(rule.right) < 0 || tokens.find(both) < 0;
+  });
+}
+
 /// Control and unknown tokens are special, user-defined ones are found in text but print.
 std::vector<AddedToken> added_tokens(const GgufVocabulary& vocabulary) {
   std::vector<AddedToken> added;
@@ -89,7 +99,8 @@ Status set_ends(const GgufVocabulary& vocabulary, int64_t id, bool add, const ch
 
 Result<Bpe> build_model(const GgufVocabulary& vocabulary, const std::vector<AddedToken>& added, bool ignore_merges) {
   COLIBRI_ASSIGN(auto tokens, read_tokens(vocabulary.tokens));
-  COLIBRI_ASSIGN(const auto rules, read_merges(vocabulary.merges));
+  COLIBRI_ASSIGN(auto rules, read_merges(vocabulary.merges));
+  drop_foreign_merges(tokens, rules);
   std::vector<std::string> special;
   for (const AddedToken& token : added) {
     if (token.special) special.push_back(token.content);
