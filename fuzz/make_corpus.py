@@ -237,7 +237,9 @@ def tokenizer_json_seeds():
             "empty_vocab": {"vocab": {}, "merges": []},
             "vocab_list": {"vocab": [["a", 0.5]], "merges": []}}.items():
         yield name, dump({**tiny, "model": {"type": "BPE", **model}})
-    yield "added_far", dump(byte_level(added_tokens=[special(1 << 40, "<x>"), special(-1, "<y>"), special(3, "")]))
+    yield "added_far", dump(byte_level(added_tokens=[special(1 << 40, "<x>"), special(-1, "<y>"), special(3, "<z>")]))
+    yield "added_empty", dump(byte_level(added_tokens=[special(300, "<x>"), special(301, "")]))
+    yield "lfs_pointer", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 99999999999999999999\n"
     yield "added_nested", dump(byte_level(added_tokens=[special(300, "<a>"), special(301, "<a><b>"), special(302, "<")]), b"<a><b><<a>")
     for name, pattern in {"pattern_bad": "(((", "pattern_slow": "(a+)+$|(\\s*)*", "pattern_empty": "", "pattern_look": "(?<=a)b|(?!\\S)"}.items():
         split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed", "invert": True}
@@ -263,6 +265,7 @@ def gguf_vocabulary_seeds():
     yield "bpe_bos_eos", lines("gpt2", "qwen2", "262 263 1 1", "hello", bpe, pairs)
     yield "ids_outside", lines("gpt2", "qwen2", "99999 -7 1 1", "hello", bpe, pairs)
     yield "few_tokens", lines("gpt2", "qwen2", "0 0 1 1", "abc", ["1a", "1b"], ["a b", "b c", "a", "", "a b c"])
+    yield "merge_unknown", lines("gpt2", "qwen2", "-1 -1 0 0", "abc", ["1a", "1b", "1c", "1bc"], ["a b", "x c", "c x", "b c"])
     yield "types_short", lines("gpt2", "qwen2", "-1 -1 0 0", "ab", ["1a", "-b", "-c"], [])
     yield "types_odd", lines("gpt2", "qwen2", "-1 -1 0 0", "abc", ["0a", "9b", "6c"], [])
     yield "duplicates", lines("gpt2", "qwen2", "-1 -1 0 0", "aa", ["1a", "1a", "3a"], ["a a", "a a"])

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/foreign_text.h"
 #include "text/component.h"
 #include "text/post_processor.h"
 #include "text/tables.h"
@@ -139,6 +140,10 @@ Status add_from_tokenizer(const Json& root, AddedTokenList& list) {
   if (!entries->is_array()) return invalid("added_tokens is no list");
   for (const Json& entry : entries->as_array()) {
     COLIBRI_ASSIGN(AddedToken token, read_added_token(entry));
+    if (token.content.empty()) {
+      const Json* id = entry.find("id");
+      return invalid("added_tokens: the token with the id " + (id ? id->dump() : "?") + " has no content");
+    }
     list.add(std::move(token));
   }
   return {};
@@ -201,7 +206,7 @@ TokenId role_id(const Tokenizer::Tables& tables, const Json* json) {
 }
 
 Result<std::unique_ptr<Tokenizer::Tables>> build(std::string_view text, const Json& config) {
-  COLIBRI_ASSIGN(const Json root, parse_json(text));
+  COLIBRI_ASSIGN(const Json root, parse_json_file(text));
   COLIBRI_ASSIGN(auto pre_tokenizer, PreTokenizer::parse(root.find("pre_tokenizer")));
   COLIBRI_ASSIGN(auto tables, build_model(root, config, text.size(), pre_tokenizer.is_byte_level()));
   tables->pre_tokenizer = std::move(pre_tokenizer);

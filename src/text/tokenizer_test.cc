@@ -247,6 +247,34 @@ TEST(TokenizerErrors, AGgufFileThatCannotBeReadSaysWhy) {
   EXPECT_NE(Tokenizer::from_gguf(v, "f.gguf").error().message.find("no UTF-8"), std::string::npos);
 }
 
+TEST(Tokenizer, GgufMergesOfTextThatIsNotInTheVocabularyAreLeftOut) {
+  GgufVocabulary v;
+  v.model = "gpt2";
+  v.pre = "qwen2";
+  v.tokens = {"a", "b", "c", "bc"};
+  v.merges = {"a b", "x c", "c x", "b c"};  // no "ab", no "x"; the last is fine
+  const auto tokenizer = Tokenizer::from_gguf(v, "f.gguf");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->encode("abc"), TokenIds({0, 3}));
+}
+
+TEST(TokenizerErrors, AnAddedTokenWithoutContentIsNamedByItsId) {
+  Parts parts;
+  parts.rest = R"(,"added_tokens":[{"id":6,"content":"<s>"},{"id":7,"content":""}])";
+  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: added_tokens: the token with the id 7 has no content");
+  parts.rest = R"(,"added_tokens":[{"content":""}])";
+  EXPECT_NE(error_of(parts).find("the id ? has no content"), std::string::npos);
+}
+
+TEST(TokenizerErrors, WhatWasDownloadedInsteadIsNamed) {
+  const auto error = [](std::string_view text) { return Tokenizer::from_json(text, {}, "f").error().message; };
+  EXPECT_EQ(
+      error("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 17\n").find("f: is a Git LFS pointer"),
+      0u);
+  EXPECT_EQ(error("\n<!DOCTYPE html><html>").find("f: is a web page"), 0u);
+  EXPECT_EQ(error("").find("f: is empty"), 0u);
+}
+
 TEST(Tokenizer, EveryKnownGgufPatternCompilesAndKeepsTheText) {
   GgufVocabulary v;
   v.model = "gpt2";
