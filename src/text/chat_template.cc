@@ -5,11 +5,21 @@
 
 namespace colibri::text {
 
+namespace {
+
+constexpr size_t kMaxSourceBytes = size_t{4} << 20;  // published ones have some 10 KB
+
+}  // namespace
+
 struct ChatTemplate::Program {
   std::unique_ptr<const jinja::Program> parsed;
 };
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source, const std::string& name) {
+  if (source.size() > kMaxSourceBytes) {
+    return Error{ErrorCode::kInvalidModel, "template " + name + " has " + std::to_string(source.size()) +
+                                               " bytes, at most " + std::to_string(kMaxSourceBytes) + " are accepted"};
+  }
   COLIBRI_ASSIGN(std::unique_ptr<jinja::Program> parsed, jinja::parse_program(source, name));
   return ChatTemplate(std::make_shared<const Program>(Program{std::move(parsed)}));
 }

@@ -18,7 +18,7 @@ namespace colibri::text {
 
 class ChatTemplate {
  public:
-  /// kInvalidModel with line number on a syntax error. `name` is for messages.
+  /// kInvalidModel with line number on a syntax error, and beyond 4 MiB of source. `name` is for messages.
   static Result<ChatTemplate> parse(std::string_view source, const std::string& name);
   /// `context`: an object with messages, tools, add_generation_prompt, bos_token ... JSON null is Python's None
   /// (defined). A template that calls raise_exception gives kUsage with the template's own message; other failures give

@@ -13,7 +13,7 @@ struct RenderOptions {
   int max_depth = 200;                  ///< macro calls and recursive loops inside each other
   int64_t max_steps = 10'000'000;       ///< statements, expressions, and every 64 bytes or 16 items that one walks over
   int64_t max_output_bytes = 64 << 20;  ///< of the text, and of what any one block or macro writes
-  int64_t max_value_bytes = int64_t{1} << 30;  ///< of all values made on the way, live or not
+  int64_t max_value_bytes = 256 << 20;  ///< of all values made on the way, live or not
 };
 
 }  // namespace colibri::text
