@@ -37,11 +37,19 @@ std::string wrapped(const std::string& text) {
   return result;
 }
 
+// CLI11 puts the option's name in front. What was typed may be long.
+std::string expected(const std::string& text, const std::string& what) {
+  return "got \"" + text.substr(0, 40) + (text.size() > 40 ? "..." : "") + "\", expected " + what;
+}
+
+std::string range(uint64_t low, uint64_t high) { return std::to_string(low) + " to " + std::to_string(high); }
+
 const CLI::Validator& finite() {
   static const CLI::Validator validator(
       [](std::string& text) {
         double number = 0;
-        return CLI::detail::lexical_cast(text, number) && std::isfinite(number) ? "" : text + " is no finite number";
+        const bool good = CLI::detail::lexical_cast(text, number) && std::isfinite(number);
+        return good ? "" : expected(text, "a finite number");
       },
       "");
   return validator;
@@ -53,12 +61,18 @@ bool parse_number(std::string_view text, T& number) {
   return code == std::errc() && end == text.data() + text.size();
 }
 
+const CLI::Validator& not_empty() {
+  static const CLI::Validator validator([](std::string& text) { return text.empty() ? "is empty; name a file" : ""; },
+                                        "");
+  return validator;
+}
+
 // CLI11 would take -1 as 2^64 - 1.
 const CLI::Validator& natural() {
   static const CLI::Validator validator(
       [](std::string& text) {
         uint64_t number = 0;
-        return parse_number(text, number) ? "" : text + " is not from 0 to 18446744073709551615";
+        return parse_number(text, number) ? "" : expected(text, range(0, UINT64_MAX));
       },
       "");
   return validator;
@@ -68,7 +82,7 @@ CLI::Validator at_least(int32_t low) {
   return {[low](std::string& text) {
             int32_t number = 0;
             const bool good = parse_number(text, number) && number >= low && number <= kMaxTokens;
-            return good ? "" : text + " is not from " + std::to_string(low) + " to " + std::to_string(kMaxTokens);
+            return good ? "" : expected(text, range(static_cast<uint64_t>(low), kMaxTokens));
           },
           ""};
 }
@@ -92,7 +106,7 @@ void add_json(CLI::App& app, bool& json) { app.add_flag("--json", json, "print J
 
 // Last, because there are many.
 void add_settings(CLI::App& app, EngineArgs& engine) {
-  app.add_option("--config", engine.config, "JSON file of settings")->type_name("FILE");
+  app.add_option("--config", engine.config, "JSON file of settings")->check(not_empty())->type_name("FILE");
   for (const colibri_setting_info* info : api::setting_infos()) {
     const std::string key = info->key;
     const auto add = [&engine, key](const std::string& value) { engine.flags.emplace_back(key, value); };
@@ -143,13 +157,15 @@ void build_run(CLI::App& app, Arguments& out) {
   RunArgs& run = out.run;
   add_model(app, run.engine.model);
   app.add_option("-p,--prompt", run.prompt, "the prompt; without -p and -f it is standard input")->type_name("TEXT");
-  app.add_option("-f,--file", run.prompt_file, "read the prompt from a file, - for standard input")->type_name("FILE");
+  app.add_option("-f,--file", run.prompt_file, "read the prompt from a file, - for standard input")
+      ->check(not_empty())
+      ->type_name("FILE");
   app.add_option("-n,--max-tokens", run.max_tokens, "tokens to write at most [until the text or the context ends]")
       ->check(at_least(0))
       ->type_name("N");
   app.add_flag("--chat", run.chat, "the prompt is a message: apply the chat template");
   app.add_option("--system", run.system, "system message for --chat")->type_name("TEXT");
-  app.add_option("--stats", run.stats_file, "write statistics as JSON")->type_name("FILE");
+  app.add_option("--stats", run.stats_file, "write statistics as JSON")->check(not_empty())->type_name("FILE");
   app.add_flag("--json", run.json, "print one JSON object: text, tokens, finish_reason, stats");
   add_sampling(app, run.sampling);
   add_settings(app, run.engine);
@@ -180,14 +196,21 @@ void build_template(CLI::App& app, Arguments& out) {
   add_model(app, out.text.model);
   app.add_flag("--jsonl", out.text.jsonl, "a JSON object per line gives a JSON string per line");
   app.add_option("--template", out.text.template_file, "this Jinja file instead of the model's; needs no MODEL")
+      ->check(not_empty())
       ->type_name("FILE");
   app.add_option("--now", out.text.now, "the time that strftime_now shows")->type_name("YYYY-MM-DDTHH:MM:SS");
 }
 
 void build_logits(CLI::App& app, Arguments& out) {
   add_model(app, out.logits.engine.model);
-  app.add_option("--tokens", out.logits.tokens_file, "{\"prompts\": [[ids], ...]}")->type_name("FILE")->required();
-  app.add_option("--out", out.logits.out_file, "logits and routing as safetensors")->type_name("FILE")->required();
+  app.add_option("--tokens", out.logits.tokens_file, "{\"prompts\": [[ids], ...]}")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--out", out.logits.out_file, "logits and routing as safetensors")
+      ->check(not_empty())
+      ->type_name("FILE")
+      ->required();
   app.add_option("--continue", out.logits.continue_tokens, "also the N most likely tokens that follow")
       ->check(at_least(0))
       ->type_name("N");
@@ -197,8 +220,9 @@ void build_logits(CLI::App& app, Arguments& out) {
 void build_perplexity(CLI::App& app, Arguments& out) {
   PerplexityArgs& args = out.perplexity;
   add_model(app, args.engine.model);
-  app.add_option("-f,--file", args.text_file, "the text, - for standard input")->type_name("FILE");
+  app.add_option("-f,--file", args.text_file, "the text, - for standard input")->check(not_empty())->type_name("FILE");
   app.add_option("--tokens", args.tokens_file, "token ids instead of a text: [ids] or {\"prompts\": [[ids], ...]}")
+      ->check(not_empty())
       ->type_name("FILE");
   app.add_option("--window", args.window, "tokens per window [512]")->check(at_least(2))->type_name("N");
   app.add_option("--score-from", args.score_from, "first position of each window that counts [1]")
@@ -220,7 +244,9 @@ void build_bench(CLI::App& app, Arguments& out) {
   count("-r,--repetitions", args.repetitions, 1, "repetitions [5]");
   count("--depth", args.depth, 0, "tokens that stand before the decoded ones [0]");
   app.add_option("--warmup", args.warmup, "1: a short run first [1]")->check(CLI::IsMember({0, 1}))->type_name("0|1");
-  app.add_option("-f,--file", args.text_file, "tokens of this text instead of random ones")->type_name("FILE");
+  app.add_option("-f,--file", args.text_file, "tokens of this text instead of random ones")
+      ->check(not_empty())
+      ->type_name("FILE");
   app.add_option("--seed", args.seed, "of the random tokens [1]")->check(natural())->type_name("N");
   app.add_flag("--json", args.json, "print a JSON array, one object per repetition");
   add_settings(app, args.engine);
@@ -325,6 +351,15 @@ Error unexpected(const CLI::App& app) {
   return usage_error("unknown option " + word + "; the nearest is " + nearest(word, names) + see);
 }
 
+// "--threads: At Most 1 required but received 2" the way people say it, and the others as they are.
+std::string plainly(const std::string& message) {
+  static constexpr std::string_view kTooMany = ": At Most 1 required but received ";
+  const size_t at = message.find(kTooMany);
+  if (at == message.npos) return message;
+  const std::string times = message.substr(at + kTooMany.size());
+  return message.substr(0, at) + ": given " + (times == "2" ? "twice" : times + " times") + ", once is allowed";
+}
+
 std::string* model_of(Arguments& arguments) {
   const std::string& command = arguments.command;
   if (command == "run") return &arguments.run.engine.model;
@@ -357,7 +392,8 @@ Outcome<Arguments> parse_command(const CommandInfo& command, std::vector<std::st
   } catch (const CLI::ExtrasError&) {
     return unexpected(app);
   } catch (const CLI::ParseError& error) {
-    return usage_error(command.name + std::string(": ") + error.what() + "; see `" + app.get_name() + " --help`");
+    return usage_error(command.name + std::string(": ") + plainly(error.what()) + "; see `" + app.get_name() +
+                       " --help`");
   }
   model_from_environment(arguments);
   return arguments;

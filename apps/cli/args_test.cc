@@ -89,6 +89,13 @@ TEST(Arguments, NumbersOutOfRangeAreRefused) {
   }
 }
 
+TEST(Arguments, MistakesAreSaidPlainly) {
+  EXPECT_NE(std::string::npos, message_of({"run", "--threads", "1", "--threads", "2"}).find("--threads: given twice"));
+  EXPECT_NE(std::string::npos, message_of({"bench", "-r", "0"}).find("expected 1 to 1073741824"));
+  EXPECT_NE(std::string::npos, message_of({"logits", "--tokens", "t", "--out", ""}).find("--out: is empty"));
+  EXPECT_GT(200U, message_of({"bench", "-r", std::string(5000, '9')}).size());
+}
+
 TEST(Arguments, CommandsOfLaterVersionsSaySo) {
   for (const char* command : {"serve", "plan", "convert", "doctor"}) {
     EXPECT_NE(std::string::npos, message_of({command}).find("this version does not have")) << command;

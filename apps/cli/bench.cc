@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "input.h"
 #include "measure.h"
+#include "preflight.h"
 #include "session.h"
 #include "signals.h"
 #include "stats.h"
@@ -183,8 +184,19 @@ size_t sequences_at_once(const Settings& settings) {
   return std::max<size_t>(1, std::strtoul(value.c_str(), nullptr, 10));  // checked before; "auto" gives 0, so 1
 }
 
-int64_t context_needed(const BenchArgs& args) {
-  return std::max<int64_t>(args.prompt_tokens + 1, std::max<int64_t>(args.depth, 1) + args.generated_tokens + 1);
+// Decoding n tokens takes what stands before them and the token whose time the first gap counts from.
+int64_t decode_needs(const BenchArgs& args) {
+  if (args.generated_tokens == 0) return 0;
+  return std::max<int64_t>(args.depth, 1) + args.generated_tokens + 1;
+}
+
+int64_t context_needed(const BenchArgs& args) { return std::max<int64_t>(args.prompt_tokens, decode_needs(args)); }
+
+Status check_context(const BenchArgs& args, const ModelLimits& limits) {
+  const std::string prefill = "bench -p " + std::to_string(args.prompt_tokens);
+  if (Status fits = check_room(limits, args.prompt_tokens, prefill); !fits) return fits;
+  const std::string depth = args.depth > 0 ? " --depth " + std::to_string(args.depth) : "";
+  return check_room(limits, decode_needs(args), "bench -n " + std::to_string(args.generated_tokens) + depth);
 }
 
 }  // namespace
@@ -194,11 +206,12 @@ Status bench_command(const BenchArgs& args, StandardOutput& out) {
     return usage_error("bench: -p 0 -n 0 leaves nothing to do");
   const auto settings = load_settings(args.engine);
   if (!settings) return settings.error();
+  if (Status fits = check_context(args, model_limits(args.engine.model, *settings)); !fits) return fits;
   auto text = text_tokens(args);
   if (!text) return text.error();
   const size_t parallel = sequences_at_once(*settings);
   const InterruptScope stoppable;
-  auto engine = open_engine(args.engine.model, *settings, context_needed(args));
+  auto engine = open_engine(args.engine.model, *settings, context_needed(args), TextUse::kNone);
   if (!engine) return engine.error();
   Bench bench(args, *engine, TokenSource(std::move(*text), args.seed, engine->info().vocab_size), parallel);
   if (args.warmup != 0) {

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "generate.h"
 #include "line_editor.h"
+#include "preflight.h"
 #include "session.h"
 #include "signals.h"
 
@@ -109,7 +110,11 @@ class Chat {
 Status chat_command(const ChatArgs& args, StandardOutput& out) {
   const auto settings = load_settings(args.engine);
   if (!settings) return settings.error();
-  auto engine = open_engine(args.engine.model, *settings, 0);
+  api::Request sampling;
+  apply_sampling(args.sampling, sampling);
+  const ModelLimits limits = model_limits(args.engine.model, *settings);
+  if (Status good = api::check_request(sampling, limits.vocab_size, 0); !good) return good;
+  auto engine = open_engine(args.engine.model, *settings, 0, TextUse::kEngine);
   if (!engine) return engine.error();
   if (!engine->text())
     return Error{COLIBRI_INVALID_MODEL, args.engine.model + ": has no tokenizer.json, which chat needs"};

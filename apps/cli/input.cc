@@ -1,10 +1,13 @@
 #include "input.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "signals.h"
 
 namespace colibri::cli {
 namespace {
@@ -25,6 +28,11 @@ class Descriptor {
   int fd_;
 };
 
+bool is_folder(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 // Appends up to one chunk; 0 at the end.
 Outcome<size_t> read_chunk(int fd, const std::string& name, std::string& out) {
   const size_t before = out.size();
@@ -35,6 +43,7 @@ Outcome<size_t> read_chunk(int fd, const std::string& name, std::string& out) {
   } while (n < 0 && errno == EINTR);
   out.resize(before + (n > 0 ? static_cast<size_t>(n) : 0));
   if (n < 0) return io_error(name + ": cannot read: " + std::strerror(errno));
+  if (n == 0) settle_signals();  // whoever stops a pipeline ends our input as well
   return static_cast<size_t>(n);
 }
 
@@ -45,6 +54,7 @@ Outcome<std::string> read_file(const std::string& path) {
   const std::string name = standard ? "standard input" : path;
   const Descriptor fd(standard ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return usage_error(name + ": cannot open: " + std::strerror(errno));
+  if (is_folder(fd.get())) return usage_error(name + ": is a folder, a file is needed");
   std::string text;
   for (;;) {
     const auto n = read_chunk(fd.get(), name, text);

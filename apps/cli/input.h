@@ -8,7 +8,7 @@
 
 namespace colibri::cli {
 
-/// The whole file; "-" is standard input. Exit 2 when it cannot be opened, 5 when reading fails.
+/// The whole file; "-" is standard input. Exit 2 when it cannot be opened or is a folder, 5 when reading fails.
 Outcome<std::string> read_file(const std::string& path);
 inline Outcome<std::string> read_standard_input() { return read_file("-"); }
 

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "generate.h"
+#include "preflight.h"
 #include "safetensors_writer.h"
 #include "session.h"
 #include "tokens_file.h"
@@ -49,6 +50,7 @@ class LogitsFile {
       store(routing[layer], first, rows, experts, weights, top_k);
       return interrupted() == 0;
     };
+    callbacks.stop = [] { return interrupted() != 0; };
     const Status evaluated = engine_->evaluate(ids, callbacks);
     if (!written) return written;
     if (!evaluated) return with_context(evaluated.error(), "prompt " + std::to_string(index));
@@ -113,6 +115,17 @@ int64_t longest(const std::vector<TokenIds>& prompts) {
   return static_cast<int64_t>(size);
 }
 
+Status check_prompts(const LogitsArgs& args, const std::vector<TokenIds>& prompts, const ModelLimits& limits) {
+  if (Status known = check_ids(prompts, limits.vocab_size, args.tokens_file); !known) return known;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const auto size = static_cast<int64_t>(prompts[i].size());
+    std::string what = args.tokens_file + ": prompt " + std::to_string(i) + " of " + std::to_string(size) + " tokens";
+    if (args.continue_tokens > 0) what += " with --continue " + std::to_string(args.continue_tokens);
+    if (Status fits = check_room(limits, size + args.continue_tokens, what); !fits) return fits;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status logits_command(const LogitsArgs& args, StandardOutput&) {
@@ -120,12 +133,13 @@ Status logits_command(const LogitsArgs& args, StandardOutput&) {
   if (!settings) return settings.error();
   const auto prompts = read_tokens_file(args.tokens_file, false);
   if (!prompts) return prompts.error();
-  auto output = OutputFile::create(args.out_file);
+  const ModelLimits limits = model_limits(args.engine.model, *settings);
+  if (Status good = check_prompts(args, *prompts, limits); !good) return good;
+  auto output = OutputFile::create(args.out_file, OutputFile::Order::kStartComesLast);
   if (!output) return output.error();
   const InterruptScope stoppable;
-  auto engine = open_engine(args.engine.model, *settings, longest(*prompts) + args.continue_tokens);
+  auto engine = open_engine(args.engine.model, *settings, longest(*prompts) + args.continue_tokens, TextUse::kNone);
   if (!engine) return engine.error();
-  if (Status known = check_ids(*prompts, engine->info().vocab_size, args.tokens_file); !known) return known;
   auto file = LogitsFile::create(std::move(*output), *engine, prompts->size());
   if (!file) return file.error();
   for (size_t i = 0; i < prompts->size(); ++i) {

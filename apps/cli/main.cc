@@ -2,10 +2,12 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <clocale>
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "args.h"
@@ -25,11 +27,18 @@ void allow_many_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Commands that compute, or write files.
+bool has_something_to_stop(const std::string& command) {
+  static constexpr const char* kCommands[] = {"run", "chat", "logits", "perplexity", "bench"};
+  return std::find(std::begin(kCommands), std::end(kCommands), command) != std::end(kCommands);
+}
+
 Status dispatch(const Arguments& args, StandardOutput& out) {
   const std::string& command = args.command;
   if (command == "help") return out.write(args.help);
   if (command == "version") return version_command(args.report, out);
   if (Status known = check_environment_names(); !known) return known;
+  if (has_something_to_stop(command)) watch_signals();
   if (command == "run") return run_command(args.run, out);
   if (command == "chat") return chat_command(args.chat, out);
   if (command == "tokenize") return tokenize_command(args.text, out);
@@ -54,22 +63,41 @@ Status parse_and_run(const std::vector<std::string>& words, StandardOutput& out)
 }
 
 int exit_status(const Status& done, const StandardOutput& out) {
+  settle_signals();
   if (interrupted() != 0) return 128 + interrupted();
   if (done.ok() || out.closed()) return 0;  // a reader that has seen enough is no failure
   print_error_line(done.error().message);
   return done.error().exit_code();
 }
 
-int guarded_main(const std::vector<std::string>& words) {
-  StandardOutput out;
+int out_of_memory() {
+  print_error_line("out of memory; try a smaller --context or --memory, or close other programs");
+  return colibri_exit_code(COLIBRI_DOES_NOT_FIT);
+}
+
+int out_of_threads(const std::system_error& error) {
+  print_error_line(std::string("cannot start a thread: ") + error.what() +
+                   "; raise the limits of this shell (ulimit -u, ulimit -v), or close other programs");
+  return colibri_exit_code(COLIBRI_DOES_NOT_FIT);
+}
+
+int unexpected(const std::exception& error) {
+  print_error_line(std::string("unexpected: ") + error.what());
+  return colibri_exit_code(COLIBRI_FAILED);
+}
+
+int guarded_main(int argc, char** argv) {
   try {
-    return exit_status(parse_and_run(words, out), out);
+    std::setlocale(LC_CTYPE, "");  // for the line editor; numbers keep their points
+    StandardOutput out;
+    return exit_status(parse_and_run({argv, argv + argc}, out), out);
   } catch (const std::bad_alloc&) {
-    print_error_line("out of memory; try a smaller --context or --memory, or close other programs");
-    return colibri_exit_code(COLIBRI_DOES_NOT_FIT);
+    return out_of_memory();
+  } catch (const std::system_error& error) {
+    const bool threads = error.code() == std::errc::resource_unavailable_try_again;
+    return threads ? out_of_threads(error) : unexpected(error);
   } catch (const std::exception& error) {
-    print_error_line(std::string("unexpected: ") + error.what());
-    return colibri_exit_code(COLIBRI_FAILED);
+    return unexpected(error);
   }
 }
 
@@ -77,9 +105,8 @@ int guarded_main(const std::vector<std::string>& words) {
 }  // namespace colibri::cli
 
 int main(int argc, char** argv) {
-  std::setlocale(LC_CTYPE, "");  // for the line editor; numbers keep their points
   colibri::cli::open_missing_standard_streams();
-  colibri::cli::start_signal_thread();
+  colibri::cli::exit_on_signals();
   colibri::cli::allow_many_files();
-  return colibri::cli::guarded_main({argv, argv + argc});
+  return colibri::cli::guarded_main(argc, argv);
 }

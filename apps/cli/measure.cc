@@ -16,6 +16,7 @@ using Clock = std::chrono::steady_clock;
 struct Trace {
   double submitted = 0;       // seconds after the start of the phase
   std::vector<double> times;  // of each token, seconds after the start of the phase
+  double ended = 0;           // seconds after the start of the phase
   Status status;
 };
 
@@ -29,6 +30,7 @@ void follow(api::Sequence& sequence, Trace& trace) {
     }
     if (event->kind == COLIBRI_EVENT_TOKEN) trace.times.push_back(trace.submitted + event->seconds);
     if (event->kind != COLIBRI_EVENT_END) continue;
+    trace.ended = trace.submitted + event->seconds;
     if (event->status != COLIBRI_OK) trace.status = Error{event->status, std::string(event->error)};
     return;
   }
@@ -64,7 +66,6 @@ Outcome<json::object> added_stats(const api::Engine& engine, const std::vector<a
   return sum;
 }
 
-// REQUIRES: max_tokens >= 1.
 Outcome<Phase> run_phase(api::Engine& engine, const std::vector<TokenIds>& prompts, int32_t max_tokens,
                          const std::string& model) {
   Phase phase;
@@ -123,13 +124,13 @@ int64_t tokens_between(const Trace& trace, double begin, double end) {
 
 Outcome<Measurement> measure_prefill(api::Engine& engine, const std::vector<TokenIds>& prompts,
                                      const std::string& model) {
-  auto phase = run_phase(engine, prompts, 1, model);
+  auto phase = run_phase(engine, prompts, 0, model);
   if (!phase) return phase.error();
   Measurement result;
   for (const TokenIds& prompt : prompts) result.tokens += static_cast<int64_t>(prompt.size());
-  result.seconds = last_first_token(phase->traces);
   for (const Trace& trace : phase->traces) {
-    result.first_token_seconds = std::max(result.first_token_seconds, trace.times.front() - trace.submitted);
+    result.seconds = std::max(result.seconds, trace.ended);
+    result.first_token_seconds = std::max(result.first_token_seconds, trace.ended - trace.submitted);
   }
   result.stats = std::move(phase->stats);
   return result;

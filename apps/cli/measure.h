@@ -19,8 +19,9 @@ struct Measurement {
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 };
 
-/// Runs one greedy sequence per prompt, all at once, `max_tokens` each whatever the model says.
-/// Prefill: all prompt tokens, until the last sequence has its first token. CANCELLED after a signal.
+/// Runs one greedy sequence per prompt, all at once, whatever the model says about the end.
+/// Prefill: all prompt tokens, until the last sequence has read its prompt; nothing is generated, so a prompt may fill
+/// the context. CANCELLED after a signal.
 Outcome<Measurement> measure_prefill(api::Engine& engine, const std::vector<TokenIds>& prompts,
                                      const std::string& model);
 /// Decode: `n` tokens per sequence after the first one, from the moment when every sequence decodes until one is done.

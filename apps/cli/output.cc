@@ -43,6 +43,22 @@ bool is_special_file(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
 }
 
+Error cannot_go_back(const std::string& path) {
+  return usage_error(path + ": is a pipe or a terminal, and the start of this output is written last; name a file");
+}
+
+Outcome<int> open_special_file(const std::string& path, OutputFile::Order order) {
+  struct stat info {};
+  const bool must_go_back = order == OutputFile::Order::kStartComesLast;
+  // Opening a pipe could wait for its reader, so this comes first.
+  if (must_go_back && ::stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode)) return cannot_go_back(path);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return cannot_write(path, errno);
+  if (!must_go_back || ::lseek(fd, 0, SEEK_CUR) >= 0) return fd;
+  ::close(fd);
+  return cannot_go_back(path);
+}
+
 }  // namespace
 
 Status StandardOutput::write(std::string_view text) {
@@ -80,13 +96,14 @@ OutputFile::OutputFile(OutputFile&&) noexcept = default;
 OutputFile& OutputFile::operator=(OutputFile&&) noexcept = default;
 OutputFile::~OutputFile() = default;
 
-Outcome<OutputFile> OutputFile::create(const std::string& path) {
+Outcome<OutputFile> OutputFile::create(const std::string& path, Order order) {
   auto state = std::make_unique<State>();
   state->path = path;
   state->target = resolved(path);
   if (is_special_file(path)) {
-    state->fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (state->fd < 0) return cannot_write(path, errno);
+    const auto fd = open_special_file(path, order);
+    if (!fd) return fd.error();
+    state->fd = *fd;
     return OutputFile(std::move(state));
   }
   std::string name = state->target + ".XXXXXX";

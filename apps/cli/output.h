@@ -31,7 +31,9 @@ class StandardOutput {
 /// directly.
 class OutputFile {
  public:
-  static Outcome<OutputFile> create(const std::string& path);
+  enum class Order { kFromStartToEnd, kStartComesLast };
+  /// kStartComesLast: rewrite_start() will be called; a pipe, which cannot go back, is refused (exit 2).
+  static Outcome<OutputFile> create(const std::string& path, Order order = Order::kFromStartToEnd);
   OutputFile(OutputFile&&) noexcept;
   OutputFile& operator=(OutputFile&&) noexcept;
   ~OutputFile();  // without commit(): nothing is left behind

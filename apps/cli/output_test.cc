@@ -77,6 +77,15 @@ TEST_F(OutputTest, FilesHaveTheModeThatTheMaskAllows) {
   EXPECT_EQ(0640U, info.st_mode & 0777U);
 }
 
+TEST_F(OutputTest, APipeIsRefusedWhenTheStartComesLast) {
+  ASSERT_EQ(0, mkfifo(path("pipe").c_str(), 0600));
+  const auto file = OutputFile::create(path("pipe"), OutputFile::Order::kStartComesLast);  // must not wait for a reader
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(2, file.error().exit_code());
+  EXPECT_NE(std::string::npos, file.error().message.find(path("pipe")));
+  EXPECT_TRUE(OutputFile::create("/dev/null", OutputFile::Order::kStartComesLast).ok());
+}
+
 TEST_F(OutputTest, AFullDiskIsReportedWithTheName) {
   auto file = OutputFile::create("/dev/full");
   ASSERT_TRUE(file.ok());

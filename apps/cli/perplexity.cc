@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "input.h"
 #include "json.h"
+#include "preflight.h"
 #include "progress.h"
 #include "session.h"
 #include "signals.h"
@@ -40,6 +41,7 @@ class Scorer {
       }
       return interrupted() == 0;
     };
+    callbacks.stop = [] { return interrupted() != 0; };
     ++windows_;
     return engine_.evaluate(ids, callbacks);
   }
@@ -57,8 +59,9 @@ class Scorer {
 
 Outcome<std::vector<TokenIds>> read_tokens(const PerplexityArgs& args) {
   if (!args.tokens_file.empty()) return read_tokens_file(args.tokens_file, true);
-  if (args.text_file.empty()) return usage_error("no text: give -f FILE, or --tokens FILE with token ids");
-  const auto content = read_file(args.text_file);
+  if (args.text_file.empty() && standard_input_is_terminal())
+    return usage_error("no text: give -f FILE, or --tokens FILE with token ids, or pipe it in");
+  const auto content = read_file(args.text_file.empty() ? "-" : args.text_file);
   if (!content) return content.error();
   const auto text = api::Text::open(args.engine.model);
   if (!text) return text.error();
@@ -77,6 +80,28 @@ int64_t longest_window(const std::vector<TokenIds>& texts, int32_t window) {
   size_t longest = 0;
   for (const TokenIds& ids : texts) longest = std::max(longest, ids.size());
   return std::min<int64_t>(window, static_cast<int64_t>(longest));
+}
+
+// How the input is called in messages.
+std::string source_of(const PerplexityArgs& args) {
+  if (!args.tokens_file.empty()) return args.tokens_file;
+  return args.text_file.empty() || args.text_file == "-" ? "standard input" : args.text_file;
+}
+
+Status check_texts(const PerplexityArgs& args, const std::vector<TokenIds>& texts, const ModelLimits& limits) {
+  const std::string source = source_of(args);
+  if (Status known = check_ids(texts, limits.vocab_size, source); !known) return known;
+  const int64_t longest = longest_window(texts, args.window);
+  if (longest <= args.score_from) return usage_error(source + ": too short, no token can be scored");
+  return check_room(limits, longest, source + " in windows of " + std::to_string(args.window));
+}
+
+Status check_result(const PerplexityArgs& args, const Scorer& scorer) {
+  if (std::isfinite(std::exp(scorer.mean()))) return {};
+  char mean[32];
+  std::snprintf(mean, sizeof(mean), "%.6g", scorer.mean());
+  return run_error("the perplexity is no finite number (mean negative log likelihood " + std::string(mean) +
+                   "); check the weights with `colibri validate " + args.engine.model + "`");
 }
 
 Status score_texts(const std::vector<TokenIds>& texts, size_t window, Scorer& scorer) {
@@ -124,14 +149,15 @@ Status perplexity_command(const PerplexityArgs& args, StandardOutput& out) {
   if (!settings) return settings.error();
   const auto texts = read_tokens(args);
   if (!texts) return texts.error();
+  const ModelLimits limits = model_limits(args.engine.model, *settings);
+  if (Status good = check_texts(args, *texts, limits); !good) return good;
   const InterruptScope stoppable;
-  auto engine = open_engine(args.engine.model, *settings, longest_window(*texts, args.window));
+  const int64_t longest = longest_window(*texts, args.window);
+  auto engine = open_engine(args.engine.model, *settings, longest, TextUse::kNone);
   if (!engine) return engine.error();
-  const std::string& source = args.tokens_file.empty() ? args.text_file : args.tokens_file;
-  if (Status known = check_ids(*texts, engine->info().vocab_size, source); !known) return known;
   Scorer scorer(*engine, args.score_from);
   if (Status scored = score_texts(*texts, static_cast<size_t>(args.window), scorer); !scored) return scored;
-  if (scorer.scored() == 0) return usage_error(source + ": too short, no token can be scored");
+  if (Status finite = check_result(args, scorer); !finite) return finite;
   return out.write(report(args, scorer, total_tokens(*texts)));
 }
 

@@ -84,8 +84,9 @@ void Progress::print_quarter(uint64_t done, uint64_t total, double seconds) {
   const uint64_t quarter = done == total ? 4 : 4 * (done >> 2) / std::max<uint64_t>(total >> 2, 1);
   if (seconds < kLinesAfterSeconds || quarter <= quarter_) return;
   quarter_ = quarter;
-  put(what_ + ": " + std::to_string(quarter * 25) + " %, " + amount(done) + " of " + amount(total) + ", " +
-      duration(seconds) + "\n");
+  const auto percent = static_cast<uint64_t>(100.0 * static_cast<double>(done) / static_cast<double>(total));
+  put(what_ + ": " + std::to_string(done < total ? std::min<uint64_t>(percent, 99) : 100) + " %, " + amount(done) +
+      " of " + amount(total) + ", " + duration(seconds) + "\n");
 }
 
 }  // namespace colibri::cli

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "generate.h"
 #include "input.h"
+#include "preflight.h"
 #include "session.h"
 #include "signals.h"
 
@@ -32,6 +33,16 @@ Outcome<TokenIds> prompt_ids(const RunArgs& args, const api::TextView& text, con
 // What the context must hold; 0 when the answer has no limit.
 int64_t tokens_in_all(const RunArgs& args, const TokenIds& prompt) {
   return args.max_tokens < 0 ? 0 : static_cast<int64_t>(prompt.size()) + args.max_tokens;
+}
+
+// What the library would say after the model was loaded. The model's own sampling defaults are not looked at.
+Status check_run(const RunArgs& args, const TokenIds& prompt, const Settings& settings) {
+  const ModelLimits limits = model_limits(args.engine.model, settings);
+  api::Request request;
+  apply_sampling(args.sampling, request);
+  request.prompt = prompt;
+  request.max_tokens = args.max_tokens;
+  return api::check_request(request, limits.vocab_size, limits.context);
 }
 
 // Before the model is loaded, so that a path that cannot be written is not found out afterwards.
@@ -68,11 +79,12 @@ Status run_command(const RunArgs& args, StandardOutput& out) {
   if (!text) return text.error();
   const auto ids = prompt_ids(args, text->view(), *prompt);
   if (!ids) return ids.error();
+  if (Status good = check_run(args, *ids, *settings); !good) return good;
   auto stats_file = open_stats_file(args);
   if (!stats_file) return stats_file.error();
 
   const InterruptScope stoppable;
-  auto engine = open_engine(args.engine.model, *settings, tokens_in_all(args, *ids));
+  auto engine = open_engine(args.engine.model, *settings, tokens_in_all(args, *ids), TextUse::kEngine);
   if (!engine) return engine.error();
   api::Request request = make_request(*engine, args.sampling);
   request.prompt = *ids;

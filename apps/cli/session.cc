@@ -39,12 +39,13 @@ Outcome<Settings> load_settings(const EngineArgs& args) {
   return Settings::load({args.flags, args.config, args.model});
 }
 
-Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens) {
+Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens, TextUse text) {
   const InterruptScope stoppable;
   Progress progress("loading", Progress::Unit::kBytes);
   api::Options options;
   options.settings = settings.chosen();
   options.wanted_context = tokens;
+  options.without_text = text == TextUse::kNone;
   // The library reports while it opens and never later, so `progress` may end with this function.
   options.progress = [&progress](uint64_t done, uint64_t total) {
     progress.update(done, total);
@@ -53,11 +54,12 @@ Outcome<api::Engine> open_engine(const std::string& model, const Settings& setti
   options.log = [level = shown_level(settings)](int line_level, std::string_view line) {
     if (line_level <= level) print_error_line(line);
   };
-  return api::Engine::open(model, std::move(options));
+  auto engine = api::Engine::open(model, std::move(options));
+  if (engine && interrupted() != 0) return Error{COLIBRI_CANCELLED, "interrupted"};
+  return engine;
 }
 
-api::Request make_request(const api::Engine& engine, const SamplingArgs& sampling) {
-  api::Request request = engine.request();
+void apply_sampling(const SamplingArgs& sampling, api::Request& request) {
   set_if(request.temperature, sampling.temperature);
   set_if(request.top_p, sampling.top_p);
   set_if(request.min_p, sampling.min_p);
@@ -69,6 +71,11 @@ api::Request make_request(const api::Engine& engine, const SamplingArgs& samplin
   request.stop = sampling.stop;
   request.ignore_eos = sampling.ignore_eos;
   request.logit_bias = sampling.logit_bias;
+}
+
+api::Request make_request(const api::Engine& engine, const SamplingArgs& sampling) {
+  api::Request request = engine.request();
+  apply_sampling(sampling, request);
   return request;
 }
 

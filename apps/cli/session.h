@@ -25,11 +25,16 @@ inline uint32_t tokenize_flags(bool add) {
 /// Flags, environment and files of a command that runs a model. Checks that a model was named.
 Outcome<Settings> load_settings(const EngineArgs& args);
 
-/// Opens the model. `tokens`: what "context auto" means for this run; 0 when the command cannot know.
-Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens);
+/// Whether the engine needs the model's tokenizer: a damaged one does not matter to commands that bring token ids.
+enum class TextUse { kNone, kEngine };
 
-/// The options of a request: the model's defaults, then the command line. Without --seed every request gets another
-/// one.
+/// Opens the model. `tokens`: what "context auto" means for this run; 0 when the command cannot know.
+Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens, TextUse text);
+
+/// What the command line says about sampling, over what `request` says. Without --seed every request gets another one.
+void apply_sampling(const SamplingArgs& sampling, api::Request& request);
+
+/// The options of a request: the model's defaults, then the command line.
 api::Request make_request(const api::Engine& engine, const SamplingArgs& sampling);
 
 }  // namespace colibri::cli

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <mutex>
 #include <thread>
@@ -18,6 +20,9 @@ struct State {
   std::mutex mutex;
   std::atomic<int> signal{0};
   int scopes = 0;
+  bool watching = false;
+  uint64_t asked = 0, settled = 0;  // settle_signals()
+  std::condition_variable settled_changed;
   std::vector<colibri_sequence*> sequences;
   std::vector<const std::function<void()>*> hooks;
 };
@@ -40,14 +45,35 @@ void on_signal(int signal) {
   for (colibri_sequence* sequence : s.sequences) colibri_cancel(sequence);
 }
 
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};
+
+// Sent to ourselves. Pending signals are taken in the order of their numbers, and this one's is higher than the
+// others'.
+int settle_signal() { return SIGRTMIN; }
+
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
+  for (const int signal : kEnding) sigaddset(&set, signal);
+  sigaddset(&set, settle_signal());
   return set;
 }
+
+void settle(State& s) {
+  const std::lock_guard lock(s.mutex);
+  s.settled = s.asked;
+  s.settled_changed.notify_all();
+}
+
+[[noreturn]] void watch(sigset_t set) {
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&set, &signal) != 0) continue;
+    signal == settle_signal() ? settle(state()) : on_signal(signal);
+  }
+}
+
+extern "C" void end_by_signal(int signal) { _exit(128 + signal); }
 
 template <typename T>
 void erase_one(std::vector<T>& items, const T& item) {
@@ -57,16 +83,27 @@ void erase_one(std::vector<T>& items, const T& item) {
 
 }  // namespace
 
-void start_signal_thread() {
+void exit_on_signals() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  for (const int signal : kEnding) std::signal(signal, end_by_signal);
+}
+
+void watch_signals() {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  std::thread([set] {
-    for (;;) {
-      int signal = 0;
-      if (sigwait(&set, &signal) == 0) on_signal(signal);
-    }
-  }).detach();
+  std::thread(watch, set).detach();
+  const std::lock_guard lock(state().mutex);
+  state().watching = true;
+}
+
+void settle_signals() {
+  State& s = state();
+  std::unique_lock lock(s.mutex);
+  if (!s.watching) return;
+  const uint64_t ticket = ++s.asked;
+  ::kill(getpid(), settle_signal());
+  s.settled_changed.wait_for(lock, std::chrono::seconds(1), [&] { return s.settled >= ticket; });
 }
 
 int interrupted() { return state().signal.load(); }

@@ -1,10 +1,12 @@
 // Ctrl-C and friends.
 //
-// SIGINT, SIGTERM and SIGHUP are blocked in every thread and read by one thread of ours, so no code runs inside a
-// signal handler. While an InterruptScope lives, the first signal only asks: interrupted() becomes the signal's number
-// and the sequences in scope are cancelled. A second signal, or one outside any scope, runs the exit hooks and ends the
-// program with 128 + signal at once. SIGPIPE is ignored: writing to a reader that went away gives an error instead.
-// Thread-safety: everything here may be called from any thread.
+// At first SIGINT, SIGTERM and SIGHUP end the program with 128 + signal. Commands that have something to stop or to
+// clean up call watch_signals(): from then on these signals are blocked in every thread and read by one thread of ours,
+// so no code runs inside a signal handler. While an InterruptScope lives, the first signal only asks: interrupted()
+// becomes the signal's number and the sequences in scope are cancelled. A second signal, or one outside any scope, runs
+// the exit hooks and ends the program with 128 + signal at once. SIGPIPE and SIGXFSZ are ignored: writing to a reader
+// that went away, or beyond the limit of a file's size, gives an error instead. Thread-safety: everything here may be
+// called from any thread.
 #pragma once
 
 #include <functional>
@@ -13,8 +15,12 @@
 
 namespace colibri::cli {
 
-/// REQUIRES: called once, before any other thread exists.
-void start_signal_thread();
+/// For the start of the program; needs no thread.
+void exit_on_signals();
+/// REQUIRES: called once, before any other thread exists. Throws std::system_error when no thread can be started.
+void watch_signals();
+/// Returns after every signal that came before the call was dealt with; at once without watch_signals().
+void settle_signals();
 
 /// The signal that asked to stop, 0 when none did.
 int interrupted();

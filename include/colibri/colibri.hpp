@@ -253,6 +253,7 @@ inline Report self_test(const std::string& what) {
 struct Options {
   std::vector<std::pair<std::string, std::string>> settings;  ///< key, value; what is not named keeps its default
   int64_t wanted_context = 0;  ///< with context = auto: plan this many tokens per sequence; 0: the engine chooses
+  bool without_text = false;   ///< do not open the tokenizer: for callers that bring token ids
   /// Return false to stop loading. Called from the loading thread.
   std::function<bool(uint64_t done_bytes, uint64_t total_bytes)> progress;
   /// level 0 error to 3 debug. Called from any thread, as long as the engine lives.
@@ -271,6 +272,58 @@ struct Request {
   bool ignore_eos = false;
   bool keep_special = false;
 };
+
+namespace detail {
+
+/// A Request as the library wants it; refers to the Request.
+class RawRequest {
+ public:
+  RawRequest(const colibri_engine* engine, const Request& request) : raw_(defaults(engine)) {
+    for (const std::string& stop : request.stop) stops_.push_back(stop.c_str());
+    raw_.prompt = request.prompt.data();
+    raw_.n_prompt = request.prompt.size();
+    raw_.max_tokens = request.max_tokens;
+    raw_.temperature = request.temperature;
+    raw_.top_p = request.top_p;
+    raw_.min_p = request.min_p;
+    raw_.repetition_penalty = request.repetition_penalty;
+    raw_.presence_penalty = request.presence_penalty;
+    raw_.frequency_penalty = request.frequency_penalty;
+    raw_.top_k = request.top_k;
+    raw_.seed = request.seed;
+    raw_.logit_bias = request.logit_bias.data();
+    raw_.n_logit_bias = request.logit_bias.size();
+    raw_.stop = stops_.data();
+    raw_.n_stop = stops_.size();
+    raw_.ignore_eos = request.ignore_eos ? 1 : 0;
+    raw_.keep_special = request.keep_special ? 1 : 0;
+  }
+  RawRequest(const RawRequest&) = delete;
+  RawRequest& operator=(const RawRequest&) = delete;
+
+  static colibri_request defaults(const colibri_engine* engine) {
+    colibri_request raw{};
+    raw.struct_size = sizeof(raw);
+    colibri_request_init(engine, &raw);
+    return raw;
+  }
+  const colibri_request* get() const { return &raw_; }
+
+ private:
+  colibri_request raw_;
+  std::vector<const char*> stops_;
+};
+
+}  // namespace detail
+
+/// What Engine::submit would refuse, without an engine: see colibri_request_check.
+inline Status check_request(const Request& request, int32_t vocab_size, int64_t context) {
+  const detail::RawRequest raw(nullptr, request);
+  colibri_error error{};
+  const colibri_status status = colibri_request_check(raw.get(), vocab_size, context, &error);
+  if (status != COLIBRI_OK) return detail::take(status, error);
+  return {};
+}
 
 struct Event {
   colibri_event_kind kind = COLIBRI_EVENT_NONE;
@@ -324,6 +377,8 @@ struct EvaluateCallbacks {
   /// Experts of a MoE layer for positions first ..: [n, top_k] each. Return false to stop.
   std::function<bool(int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights, int32_t top_k)>
       routing;
+  /// Asked often, from several threads, while the model computes; return true to stop. Must be quick.
+  std::function<bool()> stop;
 };
 
 /// A loaded model.
@@ -368,6 +423,7 @@ class Engine {
     raw.user = const_cast<EvaluateCallbacks*>(&callbacks);
     if (callbacks.logits) raw.logits = on_logits;
     if (callbacks.routing) raw.routing = on_routing;
+    if (callbacks.stop) raw.stop = on_stop;
     colibri_error error{};
     const colibri_status status = colibri_evaluate(handle_.get(), ids.data(), ids.size(), &raw, &error);
     if (status != COLIBRI_OK) return detail::take(status, error);
@@ -376,7 +432,7 @@ class Engine {
 
   /// A request with the model's own sampling defaults and no prompt.
   Request request() const {
-    const colibri_request raw = raw_request();
+    const colibri_request raw = detail::RawRequest::defaults(handle_.get());
     Request request;
     request.max_tokens = raw.max_tokens;
     request.temperature = raw.temperature;
@@ -392,29 +448,10 @@ class Engine {
 
   /// Queues the request, which is copied.
   Outcome<Sequence> submit(const Request& request) {
-    colibri_request raw = raw_request();
-    raw.prompt = request.prompt.data();
-    raw.n_prompt = request.prompt.size();
-    raw.max_tokens = request.max_tokens;
-    raw.temperature = request.temperature;
-    raw.top_p = request.top_p;
-    raw.min_p = request.min_p;
-    raw.repetition_penalty = request.repetition_penalty;
-    raw.presence_penalty = request.presence_penalty;
-    raw.frequency_penalty = request.frequency_penalty;
-    raw.top_k = request.top_k;
-    raw.seed = request.seed;
-    raw.logit_bias = request.logit_bias.data();
-    raw.n_logit_bias = request.logit_bias.size();
-    std::vector<const char*> stops;
-    for (const std::string& stop : request.stop) stops.push_back(stop.c_str());
-    raw.stop = stops.data();
-    raw.n_stop = stops.size();
-    raw.ignore_eos = request.ignore_eos;
-    raw.keep_special = request.keep_special;
+    const detail::RawRequest raw(handle_.get(), request);
     colibri_sequence* handle = nullptr;
     colibri_error error{};
-    const colibri_status status = colibri_submit(handle_.get(), &raw, &handle, &error);
+    const colibri_status status = colibri_submit(handle_.get(), raw.get(), &handle, &error);
     if (status != COLIBRI_OK) return detail::take(status, error);
     return Sequence(handle);
   }
@@ -425,19 +462,13 @@ class Engine {
     void operator()(colibri_engine* handle) const { colibri_close(handle); }
   };
 
-  colibri_request raw_request() const {
-    colibri_request raw{};
-    raw.struct_size = sizeof(raw);
-    colibri_request_init(handle_.get(), &raw);
-    return raw;
-  }
-
   colibri_options raw_options(const std::vector<colibri_setting>& settings) const {
     colibri_options raw{};
     colibri_options_init(&raw);
     raw.settings = settings.data();
     raw.n_settings = settings.size();
     raw.wanted_context = options_->wanted_context;
+    raw.without_text = options_->without_text ? 1 : 0;
     if (options_->progress) {
       raw.progress = [](void* user, uint64_t done, uint64_t total) {
         return static_cast<const Options*>(user)->progress(done, total) ? 0 : 1;
@@ -459,6 +490,7 @@ class Engine {
                         int32_t top_k) {
     return static_cast<const EvaluateCallbacks*>(user)->routing(layer, first, n, ids, weights, top_k) ? 0 : 1;
   }
+  static int on_stop(void* user) { return static_cast<const EvaluateCallbacks*>(user)->stop() ? 1 : 0; }
 
   std::unique_ptr<Options> options_;  // outlives the handle: the library calls back into it
   std::unique_ptr<colibri_engine, Close> handle_;

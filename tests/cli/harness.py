@@ -1,11 +1,13 @@
 """What the tests of the command-line program share: running it, models to run, and copies of them to damage."""
 import os
 import re
+import resource
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -27,12 +29,16 @@ def clean_environment(**variables):
     return env
 
 
-def colibri(*args, input=None, env=None, program=BIN, timeout=120, stdout=subprocess.PIPE):
-    """The finished process; input and outputs are bytes."""
+def colibri(*args, input=None, env=None, program=BIN, timeout=120, stdout=subprocess.PIPE, limits=None):
+    """The finished process; input and outputs are bytes. `limits`: {resource.RLIMIT_...: bytes}."""
+    def limit():
+        for which, value in limits.items():
+            resource.setrlimit(which, (value, value))
     if isinstance(input, str):
         input = input.encode()
     return subprocess.run([str(program), *map(str, args)], input=input, stdout=stdout, stderr=subprocess.PIPE,
-                          env=clean_environment(**(env or {})), timeout=timeout, stdin=None if input is not None else subprocess.DEVNULL)
+                          env=clean_environment(**(env or {})), timeout=timeout, stdin=None if input is not None else subprocess.DEVNULL,
+                          preexec_fn=limit if limits else None)
 
 
 def without_progress(text):
@@ -66,6 +72,25 @@ class CliTest(unittest.TestCase):
         for name in names:
             self.assertIn(str(name), line)
         return line
+
+    def start(self, *args, **kwargs):
+        """The running process, without standard input unless told."""
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | kwargs
+        process = subprocess.Popen([BIN, *map(str, args)], env=clean_environment(), **streams)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                self.addCleanup(stream.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def assert_stops(self, process, number, within):
+        """A signal ends the process with 128 + its number, in `within` seconds, and without a word."""
+        begin = time.monotonic()
+        process.send_signal(number)
+        self.assertEqual(128 + number, process.wait(timeout=60))
+        self.assertLess(time.monotonic() - begin, within)
+        self.assertEqual(b"", without_progress(process.stderr.read()))
 
     def copy_of(self, model, name="model"):
         """A copy that may be damaged: a folder, or a file with its name."""

@@ -1,5 +1,7 @@
 """colibri logits: the file it writes, and that no half file stays behind."""
 import json
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -97,6 +99,35 @@ class LogitsTest(CliTest):
                           names=("prompt 1", "8", "9"))
         self.assertEqual(["tokens.json"], [path.name for path in self.folder.iterdir()])
 
+    def test_room_for_what_follows_is_checked_before_anything_is_loaded(self):
+        for prompts, flags, names in (([[1], [2, 3, 4]], ("--continue", 10, "--context", 5), ("prompt 0", "11", "5")),
+                                      ([[1], [2, 3, 4]], ("--continue", 3, "--context", 5), ("prompt 1", "6", "5")),
+                                      ([[1]], ("--continue", 2048), ("prompt 0", "2049", "2048"))):
+            with self.subTest(flags):
+                out = self.folder / "out"
+                self.assert_fails(2, "logits", DEMO, "--tokens", self.tokens(prompts), "--out", out, "--memory", "1K", *flags, names=names)
+                self.assertFalse(out.exists())
+
+    def test_the_context_may_be_filled_exactly(self):
+        out = self.logits([[1], [2, 3, 4]], "--continue", 2, "--context", 5)
+        self.assertEqual([2], parity.read_safetensors(out)["greedy.1"].shape)
+
+    def test_a_pipe_is_refused_before_the_work(self):
+        tokens = self.tokens(PROMPTS)
+        self.assert_fails(2, "logits", CHECKPOINT, "--tokens", tokens, "--out", "/dev/stdout", names=("/dev/stdout", "pipe"))
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        self.assert_fails(2, "logits", CHECKPOINT, "--tokens", tokens, "--out", pipe, names=(pipe, "pipe"))
+        self.run_ok("logits", CHECKPOINT, "--tokens", tokens, "--out", "/dev/null")
+
+    def test_no_name_is_a_usage_error(self):
+        self.assert_fails(2, "logits", CHECKPOINT, "--tokens", self.tokens(PROMPTS), "--out", "", names=("--out", "empty"))
+
+    def test_a_file_beyond_the_limit_is_exit_5_and_leaves_nothing(self):
+        tokens, out = self.tokens([list(range(384))]), self.folder / "out"
+        self.assert_fails(5, "logits", CHECKPOINT, "--tokens", tokens, "--out", out, limits={resource.RLIMIT_FSIZE: 1024}, names=(out,))
+        self.assertEqual(["tokens.json"], [path.name for path in self.folder.iterdir()])
+
     def test_a_full_disk_is_exit_5(self):
         self.assert_fails(5, "logits", CHECKPOINT, "--tokens", self.tokens(PROMPTS), "--out", "/dev/full", names=("/dev/full",))
         self.assert_fails(5, "logits", CHECKPOINT, "--tokens", self.tokens(PROMPTS), "--out", "/nowhere/out", names=("/nowhere/out",))
@@ -109,6 +140,22 @@ class LogitsTest(CliTest):
     def test_needs_no_tokenizer(self):
         self.assertFalse((BARE / "tokenizer.json").exists())
         self.assertEqual([2], parity.read_safetensors(self.logits([[1, 2]], "--continue", 2, model=BARE))["greedy.0"].shape)
+
+    def test_a_damaged_tokenizer_does_not_matter(self):
+        model = self.copy_of(CHECKPOINT)
+        (model / "tokenizer.json").write_text("{")
+        self.assertEqual(self.logits([[1, 2]], "--continue", 2).read_bytes(), self.logits([[1, 2]], "--continue", 2, model=model).read_bytes())
+
+    def test_a_signal_stops_a_long_prompt(self):
+        tokens, out = self.tokens([[1] * 2048]), self.folder / "out"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                process = self.start("logits", DEMO, "--tokens", tokens, "--out", out, "--isa", "scalar", "--threads", 1,
+                                     "--prefill-chunk", 2048)
+                time.sleep(0.7)
+                self.assertIsNone(process.poll(), "the prompt is too short for this test")
+                self.assert_stops(process, number, within=1.5)
+                self.assertEqual(["tokens.json"], [path.name for path in self.folder.iterdir()])
 
     def test_a_signal_leaves_no_half_file(self):
         tokens, out = self.tokens([[1]] * 500), self.folder / "out"

@@ -2,13 +2,15 @@
 import json
 import math
 import re
+import signal
 import sys
+import time
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import parity
-from cli.harness import CHECKPOINT, DEMO, CliTest
+from cli.harness import CHECKPOINT, DEMO, CliTest, header_of
 
 STORY = "Once upon a time, there was a young girl called Lola. Lola was very kind. Lola had a blue kite. " * 4
 IDS = [(7 * i * i + 3 * i) % 384 for i in range(25)]
@@ -47,6 +49,7 @@ class PerplexityTest(CliTest):
         self.assertEqual((len(ids), len(ids) - 1), (report["tokens"], report["scored_tokens"]))
         self.assertEqual(report, self.perplexity(DEMO, "--tokens", self.write("ids.json", json.dumps({"prompts": [ids]}))))
         self.assertEqual(report, self.perplexity(DEMO, "-f", "-", input=STORY))
+        self.assertEqual(report, self.perplexity(DEMO, input=STORY))
         line = self.run_ok("perplexity", DEMO, "-f", text).decode()
         self.assertIn(f"{report['perplexity']:.4f}", line)
         self.assertIn(str(report["scored_tokens"]), line)
@@ -57,12 +60,46 @@ class PerplexityTest(CliTest):
         self.assertLess(4 * forwards, backwards)
 
     def test_what_cannot_be_scored_is_refused(self):
-        self.assert_fails(2, "perplexity", DEMO, names=("-f",))
+        self.assert_fails(2, "perplexity", DEMO, names=("standard input", "too short"))
+        self.assert_fails(2, "perplexity", DEMO, "-f", self.folder, names=(self.folder, "folder"))
         self.assert_fails(2, "perplexity", DEMO, "-f", self.write("empty", ""), names=("empty",))
         self.assert_fails(2, "perplexity", DEMO, "--tokens", self.write("one.json", "[1]"), names=("one.json",))
         self.assert_fails(2, "perplexity", DEMO, "-f", "x", "--score-from", 512, names=("--score-from",))
         self.assert_fails(2, "perplexity", DEMO, "-f", "/nowhere/text", names=("/nowhere/text",))
         self.assert_fails(2, "perplexity", CHECKPOINT, "--tokens", self.write("ids.json", "[1, 2, 384]"), names=("384",))
+
+    def test_mistakes_are_found_before_anything_is_loaded(self):
+        ids = self.write("ids.json", json.dumps(IDS))
+        self.assert_fails(2, "perplexity", CHECKPOINT, "--tokens", ids, "--context", 8, "--memory", "1K", names=("ids.json", "25", "8"))
+        self.assert_fails(2, "perplexity", CHECKPOINT, "--tokens", self.write("bad.json", "[1, 2, 384]"), "--memory", "1K", names=("384",))
+        self.assert_fails(2, "perplexity", CHECKPOINT, "--tokens", ids, "--score-from", 25, "--memory", "1K", names=("ids.json", "too short"))
+
+    def test_token_ids_need_no_tokenizer(self):
+        model = self.copy_of(CHECKPOINT)
+        (model / "tokenizer.json").write_text("{")
+        ids = self.write("ids.json", json.dumps(IDS))
+        self.assertEqual(self.perplexity(CHECKPOINT, "--tokens", ids), self.perplexity(model, "--tokens", ids))
+        self.assert_fails(3, "perplexity", model, input=STORY, names=("tokenizer.json",))
+
+    def test_weights_that_are_no_numbers_are_exit_1_with_advice(self):
+        model = self.copy_of(CHECKPOINT)
+        (path,) = model.glob("*.safetensors")
+        length, text = header_of(path)
+        header = json.loads(text)
+        begin, end = header["model.norm.weight"]["data_offsets"]
+        with open(path, "r+b") as file:
+            file.seek(8 + length + begin)
+            file.write(b"\xff" * (end - begin))  # NaN in every float format
+        self.assert_fails(1, "perplexity", model, "--tokens", self.write("ids.json", json.dumps(IDS)), names=("colibri validate",))
+
+    def test_a_signal_stops_it(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                process = self.start("perplexity", DEMO, "--tokens", self.write("ids.json", json.dumps([1] * 2048)), "--window", 2048,
+                                     "--isa", "scalar", "--threads", 1, "--prefill-chunk", 2048)
+                time.sleep(0.7)
+                self.assertIsNone(process.poll(), "the text is too short for this test")
+                self.assert_stops(process, number, within=1.5)
 
     @unittest.skipUnless((parity.SHARED / "demo-model" / "eval").exists(), "needs ../shared")
     def test_shared_demo_texts_have_their_published_perplexities(self):
@@ -95,6 +132,32 @@ class BenchTest(CliTest):
         (stats,) = self.bench("-p", 0, "-n", 4, "-r", 1)
         self.assertEqual((0, 4), (stats["prefill"]["tokens"], stats["decode"]["tokens"]))
         self.assert_fails(2, "bench", DEMO, "-p", 0, "-n", 0)
+
+    def test_the_context_may_be_filled_exactly(self):
+        (stats,) = self.bench("-p", 2048, "-n", 0, "-r", 1)
+        self.assertEqual(2048, stats["prefill"]["tokens"])
+        (stats,) = self.bench("-p", 0, "-n", 1, "--depth", 3, "--context", 5, "-r", 1)
+        self.assertEqual(1, stats["decode"]["tokens"])
+
+    def test_what_the_context_does_not_hold_is_refused_before_anything_is_loaded(self):
+        for flags, names in ((("-p", 999999), ("999999", "2048")), (("-p", 4, "-n", 0, "--context", 3), ("4", "3")),
+                             (("--depth", 2047, "-p", 0, "-n", 1), ("2049", "2048")),
+                             (("-p", 0, "-n", 1073741824, "--depth", 1073741824), ("2147483649", "2048"))):
+            with self.subTest(flags):
+                self.assert_fails(2, "bench", DEMO, "--memory", "1K", *flags, names=names)
+
+    def test_needs_no_tokenizer(self):
+        model = self.copy_of(CHECKPOINT)
+        (model / "tokenizer.json").write_text("{")
+        (stats,) = json.loads(self.run_ok("bench", model, "--json", "-p", 8, "-n", 2, "-r", 1))
+        self.assertEqual(8, stats["prefill"]["tokens"])
+
+    def test_a_signal_stops_it(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                process = self.start("bench", DEMO, "-p", 2048, "-n", 0, "--isa", "scalar", "--threads", 1, "--prefill-chunk", 2048)
+                time.sleep(0.7)
+                self.assert_stops(process, number, within=1.5)
 
     def test_decode_starts_at_the_depth(self):
         """What stands before the decoded tokens goes through the experts as well, all of it."""

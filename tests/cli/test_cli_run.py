@@ -99,6 +99,13 @@ class RunTest(CliTest):
     def test_a_prompt_longer_than_the_context_is_refused_with_the_numbers(self):
         self.assert_fails(2, "run", DEMO, "-p", "Once upon a time there was a dog", "--context", 4, names=("4", "context"))
 
+    def test_mistakes_are_found_before_anything_is_loaded(self):
+        """Memory for nothing does not matter: it is not looked at yet."""
+        for flags, names in ((("--top-p", 2), ("top_p", "1")), (("--temperature", -1), ("temperature",)),
+                             (("--logit-bias", "4096=1"), ("4096",)), (("--stop", ""), ("stop",)), (("--context", 1), ("1", "context"))):
+            with self.subTest(flags):
+                self.assert_fails(2, "run", DEMO, "-p", "Once upon a time", "--memory", "1K", *flags, names=names)
+
     def test_an_empty_prompt_needs_a_token_to_begin_with(self):
         self.assert_fails(2, "run", DEMO, "-p", "", names=("empty",))
 
@@ -107,19 +114,11 @@ class RunTest(CliTest):
 
     def test_unreadable_prompt_files(self):
         self.assert_fails(2, "run", DEMO, "-f", "/nowhere/prompt", names=("/nowhere/prompt",))
-        self.assert_fails(5, "run", DEMO, "-f", self.folder, names=(self.folder,))
+        self.assert_fails(2, "run", DEMO, "-f", self.folder, names=(self.folder, "folder"))
 
 
 class EndTest(CliTest):
     """A full disk, a reader that goes away, signals."""
-
-    def start(self, *args, **kwargs):
-        process = subprocess.Popen([BIN, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                                   env=clean_environment(), **kwargs)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.kill)
-        return process
 
     def endless(self, *flags):
         return self.start("run", DEMO, "-p", "Once upon a time", "--ignore-eos", "--seed", 1, "--threads", 1, *flags)
@@ -152,6 +151,16 @@ class EndTest(CliTest):
                 self.assertEqual(b"", without_progress(process.stderr.read()))
                 self.assertGreaterEqual(len(text), 10)
                 self.assertEqual("cancelled", json.loads(stats.read_text())["finish_reason"])
+
+    def test_signals_stop_the_reading_of_a_long_prompt(self):
+        """Before the first token there is nothing to print, and nobody wants to wait for it."""
+        prompt = self.write("prompt", " the" * 2000)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                process = self.start("run", DEMO, "-f", prompt, "-n", 2, "--isa", "scalar", "--threads", 1, "--prefill-chunk", 2048)
+                time.sleep(0.7)
+                self.assertIsNone(process.poll(), "the prompt is too short for this test")
+                self.assert_stops(process, number, within=1.5)
 
     def test_a_signal_while_waiting_for_input_ends_at_once(self):
         read_end, write_end = os.pipe()

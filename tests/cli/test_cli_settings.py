@@ -78,6 +78,7 @@ class SettingsTest(CliTest):
                 self.config.write_text(text)
                 self.assert_fails(2, "config", "--config", self.config, names=(self.config,))
         self.assert_fails(2, "config", "--config", self.folder / "absent.json", names=("absent.json",))
+        self.assert_fails(2, "config", "--config", self.folder, names=(self.folder, "folder"))
 
     def test_numbers_booleans_and_texts_are_all_understood(self):
         self.config.write_text('{"threads": 2, "prefetch_weight": 0.5, "mmap_exec": true, "isa": "scalar", "memory": "8G", "lfu_threshold": 7}')

@@ -1,7 +1,9 @@
 """colibri tokenize, detokenize, template: plain and line by line."""
 import json
+import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -97,6 +99,18 @@ class TemplateTest(CliTest):
         for text in ("", "x", "[]", "{}", '{"messages": 1}', '{"messages": [], "messages": []}', "[" * 5000):
             with self.subTest(text[:20]):
                 self.assert_fails(2, "template", DEMO, input=text)
+
+    def test_a_signal_before_the_end_of_the_input_counts(self):
+        """A shell stops a whole pipeline at once: the input ends together with the signal."""
+        for command in ("tokenize", "detokenize", "template", "chat", "run", "perplexity"):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                with self.subTest(command=command, signal=number):
+                    process = self.start(command, DEMO, stdin=subprocess.PIPE)
+                    time.sleep(0.3)
+                    process.send_signal(number)
+                    process.stdin.close()
+                    self.assertEqual(128 + number, process.wait(timeout=20))
+                    self.assertEqual(b"", process.stdout.read())
 
     def test_a_missing_or_broken_template_file_is_named(self):
         self.assertIn("/nowhere/t.jinja", colibri("template", "--template", "/nowhere/t.jinja", input="{}").stderr.decode())

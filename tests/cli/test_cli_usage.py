@@ -1,5 +1,6 @@
 """Commands, names of the program, the model argument, and mistakes on the command line."""
 import json
+import resource
 import sys
 import unittest
 from pathlib import Path
@@ -64,6 +65,34 @@ class UsageTest(CliTest):
         for name in ("colibri", "colibri-cli", "colibri-server"):
             self.assertIn(b"ok", self.run_ok("--validate-tokenizer", "--model", DEMO, program=folder / name))
             self.assertIn(b"ok", self.run_ok("--model", DEMO, "--validate", program=folder / name))
+
+    def test_numbers_say_what_is_expected_and_stay_short(self):
+        self.assert_fails(2, "run", DEMO, "-p", "x", "-n", "-4", names=("--max-tokens", '"-4"', "expected 0 to 1073741824"))
+        self.assert_fails(2, "bench", DEMO, "-r", "1.5", names=("--repetitions", "expected 1 to 1073741824"))
+        self.assert_fails(2, "run", DEMO, "-p", "x", "--seed", "-1", names=("--seed", "expected 0 to 18446744073709551615"))
+        for text in ("9" * 500, "1e300"):
+            line = self.assert_fails(2, "run", DEMO, "-p", "x", "--top-k", text, names=("--top-k", "expected"))
+            self.assertLess(len(line), 160)
+
+    def test_an_option_given_twice_is_said_plainly(self):
+        self.assert_fails(2, "run", DEMO, "-p", "x", "--threads", 1, "--threads", 2, names=("--threads: given twice",))
+        self.assert_fails(2, "run", DEMO, "-p", "x", "-p", "y", "-p", "z", names=("--prompt: given 3 times",))
+
+    def test_empty_file_names_are_refused(self):
+        for flags in (("--stats", ""), ("--config", ""), ("-f", "")):
+            self.assert_fails(2, "run", DEMO, *flags, names=("is empty",))
+
+    def test_little_memory_is_no_crash(self):
+        """Commands that compute nothing start no thread; the others say what they lack."""
+        little = {resource.RLIMIT_AS: 20 << 20}
+        done = colibri("version", limits=little)
+        if done.returncode == 127:
+            self.skipTest("the dynamic linker needs more")
+        self.assertEqual((0, b""), (done.returncode, done.stderr))
+        for megabytes in (20, 40, 80):
+            done = colibri("run", DEMO, "-p", "x", "-n", 1, limits={resource.RLIMIT_AS: megabytes << 20})
+            self.assertIn(done.returncode, (0, 4), done.stderr)
+            self.assertLessEqual(done.stderr.count(b"\n"), 1, done.stderr)
 
     def test_a_closed_standard_output_is_no_crash(self):
         """A model file must not get descriptor 1 and be written to."""
