@@ -97,6 +97,27 @@ class DamagedModelTest(unittest.TestCase):
         self.assertEqual([p["tensor"] for p in report["problems"]], ["model.layers.0.mlp.experts.3.up_proj.weight"])
         self.assertIn("index 11", report["problems"][0]["what"])
 
+    def test_damaged_weights_never_give_logits(self):
+        for tensor in ("model.layers.0.mlp.experts.3.up_proj.weight", "model.layers.1.self_attn.v_proj.weight",
+                       "lm_head.weight"):
+            with self.subTest(tensor=tensor):
+                self.tearDown()
+                self.setUp()
+                self.tokens.write_text(json.dumps({"prompts": [list(range(100))]}))
+                self.write_value(tensor, 0, b"\xc0\x7f")
+                self.assert_refused("NaN", "validate", code=1)
+
+    def test_facts_of_a_converted_model_are_checked_against_the_weights(self):
+        (self.model / "colibri_config.json").write_text('{"threads": 1, "num_experts": 6, "weight_format": "bf16"}')
+        done = subprocess.run([parity.BIN, "validate", str(self.model)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (self.model / "colibri_config.json").write_text('{"num_experts": 99}')
+        self.assert_refused("colibri_config.json", "num_experts", "99", "6")
+
+    def test_sampling_defaults_out_of_range_name_their_file(self):
+        (self.model / "generation_config.json").write_text('{"temperature": -5}')
+        self.assert_refused("generation_config.json", "temperature")
+
     def test_a_truncated_file_says_how_many_bytes_are_missing(self):
         path = self.model / "model.safetensors"
         size = path.stat().st_size
@@ -122,7 +143,10 @@ class DamagedModelTest(unittest.TestCase):
             {"id": 384, "content": "<|extra|>", "single_word": False, "lstrip": False, "rstrip": False,
              "normalized": False, "special": True})
         (self.model / "tokenizer.json").write_text(json.dumps(tokenizer))
-        self.assert_refused("tokenizer.json", "385", "384")
+        done = subprocess.run([parity.BIN, "run", str(self.model), "-p", "Hi"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        for text in ("tokenizer.json", "385", "384"):
+            self.assertIn(text, done.stderr)
 
     def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(self):
         self.tokens.write_text(json.dumps({"prompts": [[1] * 20]}))

@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "base/result.h"
 #include "colibri/colibri.h"
@@ -23,6 +24,8 @@ colibri_status guarded(colibri_error* out, Body&& body) {
     return status.ok() ? COLIBRI_OK : report(status.error(), out);
   } catch (const std::bad_alloc&) {
     return report(COLIBRI_DOES_NOT_FIT, "out of memory; close other programs or lower --memory", out);
+  } catch (const std::system_error& e) {  // a thread that cannot start
+    return report(COLIBRI_DOES_NOT_FIT, std::string("the system gives no more threads or memory: ") + e.what(), out);
   } catch (const std::exception& e) {
     return report(COLIBRI_FAILED, e.what(), out);
   }
@@ -34,6 +37,12 @@ Status export_string(std::string_view text, colibri_string* out);
 /// A null argument where one is needed.
 inline Error missing_argument(const char* name) {
   return {ErrorCode::kUsage, std::string("argument \"") + name + "\" is NULL"};
+}
+
+/// A sized struct whose size was not set.
+inline Error missing_size(const char* name) {
+  return {ErrorCode::kUsage,
+          std::string("struct_size of \"") + name + "\" is not set; use its _init function or sizeof"};
 }
 
 }  // namespace colibri::capi

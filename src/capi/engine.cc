@@ -12,20 +12,24 @@ namespace {
 
 // Copies as much of a caller's sized struct as the caller knows; the rest keeps its default.
 template <typename T>
-T sized_copy(const T* source) {
+Result<T> sized_copy(const T* source, const char* name) {
   T copy{};
-  if (source != nullptr) std::memcpy(&copy, source, std::min(source->struct_size, sizeof(T)));
+  if (source == nullptr) return copy;
+  if (source->struct_size < sizeof(size_t)) return capi::missing_size(name);
+  std::memcpy(&copy, source, std::min(source->struct_size, sizeof(T)));
   return copy;
 }
 
 Result<engine::OpenOptions> open_options(const colibri_options& options) {
   engine::OpenOptions result;
+  if (options.settings == nullptr && options.n_settings > 0) return capi::missing_argument("settings");
   for (size_t i = 0; i < options.n_settings; ++i) {
     const colibri_setting& setting = options.settings[i];
     if (setting.key == nullptr || setting.value == nullptr) return capi::missing_argument("settings");
     COLIBRI_TRY(engine::apply_setting(setting.key, setting.value, result.settings));
   }
   result.wanted_context = options.wanted_context;
+  result.without_text = options.without_text != 0;
   if (options.progress != nullptr)
     result.progress = [options](uint64_t done, uint64_t total) {
       return options.progress(options.progress_user, done, total) == 0;
@@ -39,6 +43,7 @@ class CallbackSink final : public engine::EvaluationSink {
  public:
   explicit CallbackSink(const colibri_evaluate_callbacks& callbacks) : c_(callbacks) {}
   bool wants_logits() const override { return c_.logits != nullptr; }
+  bool wants_stop() const override { return c_.stop != nullptr && c_.stop(c_.user) != 0; }
   bool on_logits(int64_t first, int64_t n, const float* logits, int vocab) override {
     return c_.logits(c_.user, static_cast<int32_t>(first), static_cast<int32_t>(n), logits, vocab) == 0;
   }
@@ -66,6 +71,7 @@ Json engine_json(const engine::Engine& e) {
 extern "C" {
 
 void colibri_options_init(colibri_options* options) {
+  if (options == nullptr) return;
   *options = {};
   options->struct_size = sizeof(colibri_options);
 }
@@ -74,7 +80,8 @@ colibri_status colibri_open(const char* path, const colibri_options* options, co
                             colibri_error* error) {
   return capi::guarded(error, [&]() -> Status {
     if (path == nullptr || out == nullptr) return capi::missing_argument(path == nullptr ? "path" : "out");
-    COLIBRI_ASSIGN(const engine::OpenOptions open, open_options(sized_copy(options)));
+    COLIBRI_ASSIGN(const colibri_options copied, sized_copy(options, "options"));
+    COLIBRI_ASSIGN(const engine::OpenOptions open, open_options(copied));
     auto handle = std::make_unique<colibri_engine>();
     COLIBRI_ASSIGN(handle->engine, engine::Engine::open(path, open));
     handle->text.model = handle->engine->text();
@@ -88,6 +95,7 @@ void colibri_close(colibri_engine* engine) { delete engine; }
 colibri_status colibri_engine_info(const colibri_engine* engine, colibri_info* info, colibri_error* error) {
   return capi::guarded(error, [&]() -> Status {
     if (engine == nullptr || info == nullptr) return capi::missing_argument(engine == nullptr ? "engine" : "info");
+    if (info->struct_size < sizeof(size_t)) return capi::missing_size("info");
     const engine::Engine& e = *engine->engine;
     const model::ModelSpec& spec = e.spec();
     const engine::EngineFacts& facts = e.facts();
@@ -129,7 +137,8 @@ colibri_status colibri_evaluate(colibri_engine* engine, const int32_t* ids, size
   return capi::guarded(error, [&]() -> Status {
     if (engine == nullptr || (ids == nullptr && n > 0))
       return capi::missing_argument(engine == nullptr ? "engine" : "ids");
-    CallbackSink sink(sized_copy(callbacks));
+    COLIBRI_ASSIGN(const colibri_evaluate_callbacks copied, sized_copy(callbacks, "callbacks"));
+    CallbackSink sink(copied);
     return engine->engine->evaluate(TokenIds(ids, ids + n), sink);
   });
 }

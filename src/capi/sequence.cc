@@ -26,6 +26,8 @@ sampling::SamplingParams sampling_params(const colibri_request& r) {
 
 Result<engine::Request> engine_request(const colibri_request& r) {
   if (r.prompt == nullptr && r.n_prompt > 0) return capi::missing_argument("prompt");
+  if (r.stop == nullptr && r.n_stop > 0) return capi::missing_argument("stop");
+  if (r.logit_bias == nullptr && r.n_logit_bias > 0) return capi::missing_argument("logit_bias");
   engine::Request request;
   request.prompt.assign(r.prompt, r.prompt + r.n_prompt);
   request.max_tokens = r.max_tokens;
@@ -37,6 +39,15 @@ Result<engine::Request> engine_request(const colibri_request& r) {
   request.ignore_eos = r.ignore_eos != 0;
   request.keep_special = r.keep_special != 0;
   return request;
+}
+
+// The caller's request; what an older header does not know keeps its default.
+Result<engine::Request> copy_request(const colibri_engine* engine, const colibri_request& request) {
+  if (request.struct_size < sizeof(size_t)) return capi::missing_size("request");
+  colibri_request full;
+  colibri_request_init(engine, &full);
+  std::memcpy(&full, &request, std::min(request.struct_size, sizeof(full)));
+  return engine_request(full);
 }
 
 colibri_event_kind kind_of(engine::EventKind kind) {
@@ -73,6 +84,7 @@ colibri_event describe(const engine::TokenEvent& event) {
 extern "C" {
 
 void colibri_request_init(const colibri_engine* engine, colibri_request* request) {
+  if (request == nullptr) return;
   *request = {};
   request->struct_size = sizeof(colibri_request);
   request->max_tokens = -1;
@@ -90,10 +102,7 @@ colibri_status colibri_submit(colibri_engine* engine, const colibri_request* req
   return capi::guarded(error, [&]() -> Status {
     if (engine == nullptr || request == nullptr || out == nullptr)
       return capi::missing_argument("engine, request or out");
-    colibri_request full;
-    colibri_request_init(engine, &full);
-    std::memcpy(&full, request, std::min(request->struct_size, sizeof(full)));
-    COLIBRI_ASSIGN(engine::Request copied, engine_request(full));
+    COLIBRI_ASSIGN(engine::Request copied, copy_request(engine, *request));
     auto handle = std::make_unique<colibri_sequence>();
     handle->engine = engine->engine.get();
     COLIBRI_ASSIGN(handle->sequence, engine->engine->submit(std::move(copied)));
@@ -102,11 +111,23 @@ colibri_status colibri_submit(colibri_engine* engine, const colibri_request* req
   });
 }
 
+colibri_status colibri_request_check(const colibri_request* request, int32_t vocab_size, int64_t context,
+                                     colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (request == nullptr) return capi::missing_argument("request");
+    COLIBRI_ASSIGN(const engine::Request copied, copy_request(nullptr, *request));
+    COLIBRI_TRY(engine::check_parameters(copied, vocab_size));
+    if (context <= 0) return {};
+    return engine::check_prompt(copied.prompt, copied.max_tokens == 0 ? 0 : 1, vocab_size, context, context);
+  });
+}
+
 colibri_status colibri_next_event(colibri_sequence* sequence, int timeout_ms, colibri_event* event,
                                   colibri_error* error) {
   return capi::guarded(error, [&]() -> Status {
     if (sequence == nullptr || event == nullptr)
       return capi::missing_argument(sequence == nullptr ? "sequence" : "event");
+    if (event->struct_size < sizeof(size_t)) return capi::missing_size("event");
     colibri_event full{};
     full.kind = COLIBRI_EVENT_NONE;
     // After END there is nothing more to wait for: END is given again.

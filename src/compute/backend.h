@@ -88,6 +88,12 @@ class Backend {
   virtual std::string isa() const = 0;  ///< level in use, "avx512"
   virtual int threads() const = 0;
 
+  /// `stop` is asked many times during every operation, from several threads; once it says true, the rest of the work is
+  /// skipped and abandoned() holds until the next watch(). For cancelling within an operation. `stop` may be null.
+  virtual void watch(bool (*stop)(const void*), const void* context) = 0;
+  /// Work was skipped since the last watch(): results since then are worthless.
+  virtual bool abandoned() const = 0;
+
   /// out[r] = table row ids[r].
   virtual void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) = 0;
   /// y[r, n] = sum over k of x[r, k] * w[n, k] (+ bias[n], added last). x [rows, k], y [rows, n].

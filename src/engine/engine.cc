@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/config_facts.h"
 #include "platform/memory.h"
 
 namespace colibri::engine {
@@ -22,6 +23,20 @@ Status check_vocabulary(const TextModel& text, const model::ModelSpec& spec) {
 double number_or(const Json& config, const char* key, double fallback) {
   const Json* value = config.find_value(key);
   return value != nullptr && value->is_number() ? value->as_double() : fallback;
+}
+
+// The defaults that generation_config.json (or its like in GGUF) gives must be numbers in range.
+Status check_sampling_defaults(const Json& config, const sampling::SamplingParams& params) {
+  for (const char* key : {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}) {
+    const Json* value = config.find_value(key);
+    if (value != nullptr && !value->is_number())
+      return Error{ErrorCode::kUsage,
+                   std::string("\"") + key + "\" is " + value->dump().substr(0, 60) + ", not a number"};
+  }
+  const Json* top_k = config.find_value("top_k");
+  if (top_k != nullptr && top_k->as_double() != static_cast<double>(params.top_k))
+    return Error{ErrorCode::kUsage, "\"top_k\" is " + top_k->dump() + ", not a whole number"};
+  return sampling::validate(params);
 }
 
 std::string model_folder(const std::string& path) {
@@ -75,7 +90,11 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Clock::time_point start = Clock::now();
   COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(path));
   COLIBRI_ASSIGN(description_, model::describe_model(path, catalog));
-  COLIBRI_ASSIGN(text_, open_text(path, catalog, description_));
+  COLIBRI_TRY(check_config_facts(path, spec(), catalog));
+  COLIBRI_TRY(check_generation_config());
+  if (!options.without_text) {
+    COLIBRI_ASSIGN(text_, open_text(path, catalog, description_));
+  }
   if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
   COLIBRI_ASSIGN(model::WeightPlan weights, model::WeightPlan::make(description_, catalog));
   COLIBRI_ASSIGN(plan_, make_plan(spec(), weights, options.settings, options.wanted_context));
@@ -160,6 +179,12 @@ sampling::SamplingParams Engine::default_sampling() const {
   return params;
 }
 
+Status Engine::check_generation_config() const {
+  const Status status = check_sampling_defaults(description_.generation_config, default_sampling());
+  if (status.ok()) return {};
+  return Error{ErrorCode::kInvalidModel, description_.generation_source + ": " + status.error().message};
+}
+
 Json Engine::total_activations() const {
   Json layers{Json::Array{}};
   for (int layer = 0; experts_ && layer < experts_->n_layers(); ++layer) {
@@ -171,25 +196,12 @@ Json Engine::total_activations() const {
   return layers;
 }
 
-Status Engine::check_prompt(const TokenIds& ids, int64_t room) const {
-  if (ids.empty()) return Error{ErrorCode::kUsage, "the prompt is empty; give at least one token"};
-  for (size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] < 0 || ids[i] >= spec().vocab_size)
-      return Error{ErrorCode::kUsage, "token " + std::to_string(i) + " of the prompt is " + std::to_string(ids[i]) +
-                                          ", the vocabulary has ids 0 to " + std::to_string(spec().vocab_size - 1)};
-  const auto n = static_cast<int64_t>(ids.size());
-  if (n + room <= context()) return {};
-  const std::string asked = room == 0 ? " tokens" : " tokens and one more is to be generated";
-  const std::string advice = context() < spec().context
-                                 ? "raise --context (the model allows " + std::to_string(spec().context) + ")"
-                                 : "shorten it (the model was trained for no more)";
-  return Error{ErrorCode::kContextOverflow, "the prompt has " + std::to_string(n) + asked + ", the context holds " +
-                                                std::to_string(context()) + "; " + advice};
-}
-
 Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
-  COLIBRI_TRY(sampling::validate(request.sampling));
-  COLIBRI_TRY(check_prompt(request.prompt, request.max_tokens == 0 ? 0 : 1));
+  COLIBRI_TRY(check_parameters(request, spec().vocab_size));
+  COLIBRI_TRY(
+      check_prompt(request.prompt, request.max_tokens == 0 ? 0 : 1, spec().vocab_size, context(), spec().context));
+  if (!text_ && !request.stop.empty())
+    return Error{ErrorCode::kUsage, "stop strings need the model's tokenizer, which is not open"};
   auto sequence = std::make_shared<Sequence>(std::move(request));
   const Request& r = sequence->request;
   const int64_t room = context() - sequence->n_prompt();
@@ -207,7 +219,7 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
 }
 
 Status Engine::evaluate(const TokenIds& ids, EvaluationSink& sink) {
-  COLIBRI_TRY(check_prompt(ids, 0));
+  COLIBRI_TRY(check_prompt(ids, 0, spec().vocab_size, context(), spec().context));
   Request request;
   request.prompt = ids;
   auto sequence = std::make_shared<Sequence>(std::move(request));

@@ -26,6 +26,7 @@ namespace colibri::engine {
 
 struct OpenOptions {
   Settings settings;
+  bool without_text = false;   ///< leave tokenizer and template alone
   int64_t wanted_context = 0;  ///< with context = auto: plan this many tokens; 0: see make_plan
   std::function<bool(uint64_t done, uint64_t total)> progress;  ///< false stops the load
   std::function<void(int level, const std::string& line)> log;  ///< 0 error .. 3 debug
@@ -60,7 +61,7 @@ class Engine {
   Engine() = default;
   Status load(const std::string& path, const OpenOptions& options);
   Status load_weights(const formats::TensorCatalog& catalog, model::WeightPlan& weights, const OpenOptions& options);
-  Status check_prompt(const TokenIds& ids, int64_t room) const;
+  Status check_generation_config() const;
   std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
 
   void run();
@@ -70,11 +71,13 @@ class Engine {
   void reap();
   Status step();
   void report_evaluations(Rows hidden);
-  bool report_logits(const ScheduledSegment& segment, Rows hidden);
+  Status report_logits(const ScheduledSegment& segment, Rows hidden);
   void finish_prefill_slices(Clock::time_point start);
-  Status sample_and_emit(Rows hidden);
+  void sample_and_emit(Rows hidden);
+  Result<TokenId> sample(Sequence& sequence, std::span<const float> logits);
   void emit(Sequence& sequence, TokenId token);
   void finish(Sequence& sequence, const char* reason, const Error* error = nullptr);
+  void finish_with(Sequence& sequence, const Error& error);
   bool is_end_of_text(TokenId id) const;
 
   model::ModelDescription description_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "engine/config_facts.h"
 #include "engine/text_model.h"
 #include "model/families/family.h"
 #include "model/weights.h"
@@ -144,6 +145,8 @@ class Validator {
   void check_structure(const model::ModelDescription& description, const TensorCatalog& catalog) {
     const auto plan = model::WeightPlan::make(description, catalog);
     if (!plan.ok()) problem(plan.error().message);
+    const Status facts = check_config_facts(path_, description.spec, catalog);
+    if (!facts.ok()) problem(facts.error().message);
     checked_.set("family", description.spec.family);
   }
 

@@ -30,8 +30,8 @@ void Scheduler::admit(kv::KvCache& cache) {
 }
 
 bool Scheduler::has_work() const {
-  return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return s->cancelled || ready(*s); }) ||
-         std::any_of(waiting_.begin(), waiting_.end(), [](const auto& s) { return s->cancelled.load(); });
+  return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return s->wants_stop() || ready(*s); }) ||
+         std::any_of(waiting_.begin(), waiting_.end(), [](const auto& s) { return s->wants_stop(); });
 }
 
 model::Batch Scheduler::next_batch() {

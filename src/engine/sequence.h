@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/token_ids.h"
+#include "engine/request.h"
 #include "engine/statistics.h"
 #include "engine/token_stream.h"
 #include "sampling/sampler.h"
@@ -18,20 +19,13 @@
 
 namespace colibri::engine {
 
-struct Request {
-  TokenIds prompt;
-  int64_t max_tokens = -1;  ///< -1: until the context is full
-  sampling::SamplingParams sampling;
-  std::vector<std::string> stop;
-  bool ignore_eos = false;
-  bool keep_special = false;
-};
-
 /// Receives what evaluate() reports, on the engine's thread. false stops.
 class EvaluationSink {
  public:
   virtual ~EvaluationSink() = default;
   virtual bool wants_logits() const = 0;
+  /// Asked often while the model computes, from several threads.
+  virtual bool wants_stop() const { return false; }
   /// logits [n, vocab] of positions first ...
   virtual bool on_logits(int64_t first, int64_t n, const float* logits, int vocab) = 0;
   /// ids, weights [n, top_k] of decoder layer `layer`.
@@ -65,6 +59,7 @@ class Sequence {
   int64_t n_prompt() const { return static_cast<int64_t>(request.prompt.size()); }
   int64_t n_tokens() const { return static_cast<int64_t>(tokens.size()); }
   int64_t n_generated() const { return n_tokens() - n_prompt(); }
+  bool wants_stop() const { return cancelled || (sink != nullptr && sink->wants_stop()); }
   bool prefilling() const { return n_computed < n_prompt(); }
 };
 

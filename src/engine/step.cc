@@ -1,20 +1,47 @@
 // The engine's thread. One step: schedule -> forward -> sample -> emit.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/engine.h"
 
 namespace colibri::engine {
+
+namespace {
+
+// A step is given up as soon as every sequence in it was cancelled.
+bool nobody_waits(const void* scheduled) {
+  const auto& segments = *static_cast<const std::vector<ScheduledSegment>*>(scheduled);
+  return std::all_of(segments.begin(), segments.end(), [](const auto& s) { return s.sequence->wants_stop(); });
+}
+
+std::span<const float> row_of(const model::Logits& logits, int64_t i) {
+  return {logits.row(i), static_cast<size_t>(logits.width)};
+}
+
+// Damaged weights must never pass for an answer.
+Status check_logits(std::span<const float> logits, int64_t position) {
+  for (const float v : logits)
+    if (!std::isfinite(v))
+      return Error{ErrorCode::kFailed, "the logits at position " + std::to_string(position) + " hold " +
+                                           (std::isnan(v) ? "NaN" : "infinity") +
+                                           "; the weights may be damaged, run `colibri validate` on the model"};
+  return {};
+}
+
+}  // namespace
 
 Status Engine::step() {
   const model::Batch batch = scheduler_->next_batch();
   if (batch.rows() == 0) return {};
   const Clock::time_point start = Clock::now();
   routing_->begin(scheduler_->scheduled());
+  backend_->watch(nobody_waits, &scheduler_->scheduled());
   COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(batch, &*routing_));
   for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->n_computed += segment.rows.n_rows;
   report_evaluations(hidden);
   finish_prefill_slices(start);
-  return sample_and_emit(hidden);
+  sample_and_emit(hidden);
+  return {};
 }
 
 void Engine::run() {
@@ -44,13 +71,17 @@ bool Engine::wait_for_work() {
 
 void Engine::drop_cancelled() {
   for (const auto& sequence : scheduler_->running())
-    if (sequence->cancelled) finish(*sequence, "cancelled");
+    if (sequence->wants_stop()) finish(*sequence, "cancelled");
   for (const auto& sequence : scheduler_->waiting())
-    if (sequence->cancelled) finish(*sequence, "cancelled");
+    if (sequence->wants_stop()) finish(*sequence, "cancelled");
   reap();
 }
 
 void Engine::fail_step(const Error& error) {
+  if (error.code == ErrorCode::kCancelled) {  // by all of them; drop_cancelled() sends the events
+    for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->cancelled = true;
+    return;
+  }
   for (const ScheduledSegment& segment : scheduler_->scheduled()) finish(*segment.sequence, "error", &error);
 }
 
@@ -63,23 +94,30 @@ void Engine::report_evaluations(Rows hidden) {
   for (const ScheduledSegment& segment : scheduler_->scheduled()) {
     Sequence& sequence = *segment.sequence;
     if (sequence.sink == nullptr) continue;
-    if (sequence.sink->wants_logits() && !report_logits(segment, hidden)) sequence.cancelled = true;
-    if (segment.complete && !sequence.cancelled) finish(sequence, "stop");
+    if (sequence.sink->wants_logits()) {
+      if (const Status status = report_logits(segment, hidden); !status.ok()) {
+        finish_with(sequence, status.error());
+        continue;
+      }
+    }
+    if (segment.complete && !sequence.wants_stop()) finish(sequence, "stop");
   }
 }
 
-bool Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
+Status Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
   const int64_t block = plan_.decoder_limits.max_logit_rows;
   const int64_t n = segment.rows.n_rows;
   for (int64_t first = 0; first < n; first += block) {
     logit_rows_.clear();
     for (int64_t i = first; i < std::min(n, first + block); ++i) logit_rows_.push_back(segment.rows.first_row + i);
     const model::Logits logits = decoder_->head(hidden, logit_rows_);
-    if (!segment.sequence->sink->on_logits(segment.rows.first_position + first, logits.rows, logits.data,
-                                           spec().vocab_size))
-      return false;
+    const Error stopped{ErrorCode::kCancelled, "the evaluation was stopped"};
+    if (backend_->abandoned()) return stopped;
+    const int64_t position = segment.rows.first_position + first;
+    for (int64_t i = 0; i < logits.rows; ++i) COLIBRI_TRY(check_logits(row_of(logits, i), position + i));
+    if (!segment.sequence->sink->on_logits(position, logits.rows, logits.data, spec().vocab_size)) return stopped;
   }
-  return true;
+  return {};
 }
 
 // ---- generation
@@ -101,7 +139,7 @@ void Engine::finish_prefill_slices(Clock::time_point start) {
   }
 }
 
-Status Engine::sample_and_emit(Rows hidden) {
+void Engine::sample_and_emit(Rows hidden) {
   logit_rows_.clear();
   logit_sequences_.clear();
   for (const ScheduledSegment& segment : scheduler_->scheduled()) {
@@ -114,17 +152,21 @@ Status Engine::sample_and_emit(Rows hidden) {
     logit_rows_.push_back(segment.rows.first_row + segment.rows.n_rows - 1);
     logit_sequences_.push_back(&sequence);
   }
-  if (logit_rows_.empty()) return {};
+  if (logit_rows_.empty()) return;
   const model::Logits logits = decoder_->head(hidden, logit_rows_);
+  if (backend_->abandoned()) return;  // cancelled by all of them
   for (size_t i = 0; i < logit_sequences_.size(); ++i) {
-    const std::span<const float> row(logits.row(static_cast<int64_t>(i)), static_cast<size_t>(logits.width));
-    const Result<TokenId> token = logit_sequences_[i]->sampler->sample(row);
+    const Result<TokenId> token = sample(*logit_sequences_[i], row_of(logits, static_cast<int64_t>(i)));
     if (token.ok())
       emit(*logit_sequences_[i], *token);
     else
-      finish(*logit_sequences_[i], "error", &token.error());
+      finish_with(*logit_sequences_[i], token.error());
   }
-  return {};
+}
+
+Result<TokenId> Engine::sample(Sequence& sequence, std::span<const float> logits) {
+  COLIBRI_TRY(check_logits(logits, sequence.n_tokens() - 1));
+  return sequence.sampler->sample(logits);
 }
 
 void Engine::emit(Sequence& sequence, TokenId token) {
@@ -150,6 +192,10 @@ void Engine::emit(Sequence& sequence, TokenId token) {
     finish(sequence, "stop");
   else if (sequence.n_tokens() >= sequence.limit)
     finish(sequence, "length");
+}
+
+void Engine::finish_with(Sequence& sequence, const Error& error) {
+  finish(sequence, error.code == ErrorCode::kCancelled ? "cancelled" : "error", &error);
 }
 
 void Engine::finish(Sequence& sequence, const char* reason, const Error* error) {

@@ -102,8 +102,11 @@ Status TextModel::add_template_files(const std::string& folder, const Json& toke
     set_template(source, jinja);
     return {};
   }
-  if (const std::string* source = template_text(tokenizer_config.find_value("chat_template"))) {
-    set_template(*source, platform::join(folder, "tokenizer_config.json") + " chat_template");
+  if (const Json* value = tokenizer_config.find_value("chat_template")) {
+    const std::string name = platform::join(folder, "tokenizer_config.json") + " chat_template";
+    const std::string* source = template_text(value);
+    if (source != nullptr) set_template(*source, name);
+    if (source == nullptr) template_problem_ = name + " is neither a template nor a list with a \"default\" one";
     return {};
   }
   const std::string path = platform::join(folder, "chat_template.json");
@@ -119,6 +122,8 @@ Result<std::optional<TextModel>> TextModel::from_folder(const std::string& folde
   model.source_ = path;
   COLIBRI_ASSIGN(const std::string json, platform::read_text_file(path, kMaxTokenizerBytes));
   COLIBRI_ASSIGN(const Json config, read_json_if_there(platform::join(folder, "tokenizer_config.json")));
+  if (!config.is_null() && !config.is_object())
+    return Error{ErrorCode::kInvalidModel, platform::join(folder, "tokenizer_config.json") + ": not a JSON object"};
   COLIBRI_ASSIGN(model.tokenizer_, text::Tokenizer::from_json(json, config, path));
   model.read_special_tokens(config);
   COLIBRI_TRY(model.add_template_files(folder, config));
@@ -203,6 +208,10 @@ int64_t days_from_civil(int64_t year, int64_t month, int64_t day) {
   return era * 146097 + day_of_era - 719468;
 }
 
+int64_t days_in_month(int64_t year, int64_t month) {
+  return month == 12 ? 31 : days_from_civil(year, month + 1, 1) - days_from_civil(year, month, 1);
+}
+
 bool take_digits(std::string_view& text, size_t count, int64_t& value) {
   if (text.size() < count) return false;
   const auto [end, error] = std::from_chars(text.data(), text.data() + count, value);
@@ -233,7 +242,8 @@ Result<int64_t> parse_iso_time(std::string_view text) {
     if (take_mark(rest, ":") && !take_digits(rest, 2, second)) return error;
     if (rest == "Z") rest = {};
   }
-  if (!rest.empty() || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60)
+  if (!rest.empty() || month < 1 || month > 12 || day < 1 || day > days_in_month(year, month) || hour > 23 ||
+      minute > 59 || second > 60)
     return error;
   return days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
 }

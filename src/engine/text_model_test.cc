@@ -14,7 +14,7 @@ TEST(IsoTime, CivilTimesBecomeSecondsSinceTheEpoch) {
 
 TEST(IsoTime, OtherTextIsRefusedWithAnExample) {
   for (const char* text :
-       {"", "now", "2026-13-01", "2026-02-03T", "2026-02-03T25:00:00", "2026-02-03T04:05:06+02:00"}) {
+       {"", "now", "2026-13-01", "2026-02-30", "2026-02-03T", "2026-02-03T25:00:00", "2026-02-03T04:05:06+02:00"}) {
     const auto result = parse_iso_time(text);
     ASSERT_FALSE(result.ok()) << text;
     EXPECT_EQ(result.error().code, ErrorCode::kUsage);

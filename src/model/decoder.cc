@@ -15,10 +15,15 @@ Result<Rows> Decoder::forward(const Batch& batch, RoutingObserver* observer) {
   for (int layer = 0; layer < parts_.spec->n_layers(); ++layer) {
     attend(layer, batch);
     COLIBRI_TRY(feed_forward(layer, rows, observer));
+    COLIBRI_TRY(check_abandoned());
   }
   const Rows normed = ws_.normed.slice(0, rows);
   parts_.backend->rms_norm(x, parts_.weights->final_norm, parts_.spec->norm_eps, normed);
   return normed;
+}
+
+Status Decoder::check_abandoned() const {
+  return parts_.backend->abandoned() ? Status(Error{ErrorCode::kCancelled, "cancelled"}) : Status();
 }
 
 Logits Decoder::head(Rows hidden, std::span<const int64_t> rows) {

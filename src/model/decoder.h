@@ -58,7 +58,8 @@ class Decoder {
   static Result<Decoder> create(const DecoderParts& parts, const DecoderLimits& limits);
 
   /// Runs all layers. The result [rows, hidden] is after the final norm and valid until the next call. Keys and values
-  /// of the rows are in the cache afterwards. `observer` may be null. REQUIRES: rows <= max_rows, positions < context.
+  /// of the rows are in the cache afterwards. `observer` may be null. kCancelled when the backend was told to stop.
+  /// REQUIRES: rows <= max_rows, positions < context.
   Result<Rows> forward(const Batch& batch, RoutingObserver* observer);
 
   /// Logits of the given rows of the last forward(); valid until the next call. REQUIRES: rows.size() <=
@@ -67,6 +68,7 @@ class Decoder {
 
  private:
   void attend(int layer, const Batch& batch);
+  Status check_abandoned() const;
   Status feed_forward(int layer, int64_t rows, RoutingObserver* observer);
   Status mix_experts(int layer, int64_t rows, RoutingObserver* observer);
   void shared_expert(const LayerWeights& weights, int64_t rows);

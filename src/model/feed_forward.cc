@@ -29,6 +29,7 @@ Status Decoder::mix_experts(int layer, int64_t rows, RoutingObserver* observer) 
 
   backend.matmul(normed, w.router, nullptr, router_logits);
   backend.route(router_logits, moe.router, ws_.expert_ids, ws_.expert_weights);
+  COLIBRI_TRY(check_abandoned());  // nobody may see the choices of work that was skipped
   if (observer != nullptr) observer->on_route(layer, ws_.expert_ids, ws_.expert_weights, rows, top_k);
   const std::span<const int32_t> ids(ws_.expert_ids, static_cast<size_t>(rows * top_k));
   COLIBRI_ASSIGN(const store::ExpertLeases leases,

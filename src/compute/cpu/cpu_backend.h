@@ -22,6 +22,8 @@ class CpuBackend final : public Backend {
 
   std::string isa() const override { return isa_.name; }
   int threads() const override { return pool_->threads(); }
+  void watch(bool (*stop)(const void*), const void* context) override { pool_->watch(stop, context); }
+  bool abandoned() const override { return pool_->abandoned(); }
 
   void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) override;
   void matmul(Rows x, const PackedMatrix& w, const float* bias, Rows y) override;

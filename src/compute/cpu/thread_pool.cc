@@ -29,7 +29,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(int threads) {
   try {
     for (int i = 1; i < threads; ++i) pool->workers_.emplace_back(&ThreadPool::work, pool.get(), i);
   } catch (const std::system_error& e) {
-    return Error{ErrorCode::kFailed, "cannot start compute thread " + std::to_string(pool->threads() + 1) + " of " +
+    return Error{ErrorCode::kDoesNotFit, "cannot start compute thread " + std::to_string(pool->threads() + 1) + " of " +
                                          std::to_string(threads) + " (" + e.what() + "); use fewer threads"};
   }
   return pool;
@@ -45,10 +45,24 @@ void ThreadPool::stop() {
   workers_.clear();
 }
 
+void ThreadPool::watch(bool (*stop_asked)(const void*), const void* context) {
+  stop_asked_ = stop_asked;
+  stop_context_ = context;
+  abandoned_.store(false, std::memory_order_relaxed);
+}
+
+// Latched: all tasks after the first refusal are skipped too, whatever the answer would be then.
+bool ThreadPool::must_skip() {
+  if (abandoned()) return true;
+  if (stop_asked_ == nullptr || !stop_asked_(stop_context_)) return false;
+  abandoned_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 void ThreadPool::run_tasks(int64_t tasks, Function function, const void* body) {
   COLIBRI_CHECK(tasks >= 0 && tasks <= static_cast<int64_t>(kTaskMask));
   if (tasks <= 1 || workers_.empty()) {
-    for (int64_t task = 0; task < tasks; ++task) function(body, task, 0);
+    for (int64_t task = 0; task < tasks && !must_skip(); ++task) function(body, task, 0);
     return;
   }
   function_ = function;
@@ -69,7 +83,7 @@ bool ThreadPool::run_one_task(int thread) {
   do {
     if ((tickets & kTaskMask) == 0) return false;
   } while (!tickets_.compare_exchange_weak(tickets, tickets - 1, std::memory_order_acq_rel, std::memory_order_acquire));
-  function_(body_, tasks_ - static_cast<int64_t>(tickets & kTaskMask), thread);
+  if (!must_skip()) function_(body_, tasks_ - static_cast<int64_t>(tickets & kTaskMask), thread);
   if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   return true;
 }

@@ -58,5 +58,24 @@ TEST(ThreadPool, CanBeDestroyedAtAnyMoment) {
   }
 }
 
+TEST(ThreadPool, WorkIsSkippedOnceStopSaysSoAndUntilTheNextWatch) {
+  for (const int threads : {1, 3}) {
+    const auto pool = *ThreadPool::create(threads);
+    std::atomic<int> done{0};
+    const auto stop = [](const void* counter) { return static_cast<const std::atomic<int>*>(counter)->load() >= 5; };
+    pool->watch(stop, &done);
+    pool->run(1000, [&done](int64_t, int) { ++done; });
+    EXPECT_TRUE(pool->abandoned());
+    EXPECT_LT(done.load(), 5 + threads);
+    const int before = done.load();
+    done = 0;  // stop would say false again, but abandoned work stays abandoned
+    pool->run(10, [&done](int64_t, int) { ++done; });
+    EXPECT_EQ(done.load(), 0) << before;
+    pool->watch(nullptr, nullptr);
+    pool->run(10, [&done](int64_t, int) { ++done; });
+    EXPECT_EQ(done.load(), 10);
+  }
+}
+
 }  // namespace
 }  // namespace colibri::compute

@@ -59,8 +59,9 @@ struct ModelDescription {
   const TensorNames* names = nullptr;
   bool interleaved_qk = false;  ///< rows of q and k are to be put back into halves
   bool has_tokenizer_in_metadata = false;
-  std::vector<int32_t> eos_ids;  ///< union of config and generation_config
-  Json generation_config;        ///< object; empty when there is none
+  std::vector<int32_t> eos_ids;   ///< union of config and generation_config
+  Json generation_config;         ///< object; empty when there is none
+  std::string generation_source;  ///< the file it is from, for messages
 };
 
 /// Reads config.json (or the GGUF metadata) and picks the family. kUnsupported names the family, the nearest supported

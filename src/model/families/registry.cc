@@ -98,6 +98,7 @@ Status add_gguf_facts(const formats::TensorCatalog& catalog, ModelDescription& d
   description.interleaved_qk = description.family->gguf_interleaves_qk;
   description.has_tokenizer_in_metadata = metadata.find_value("tokenizer.ggml.tokens") != nullptr;
   description.generation_config = generation_config_from_gguf(metadata);
+  description.generation_source = catalog.files().front().path() + " general.sampling";
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
     add_ids(metadata.find_value(key), description.eos_ids);
   return {};
@@ -107,6 +108,7 @@ Status add_folder_facts(const std::string& folder, const Json& config, ModelDesc
   description.names = description.family->names;
   description.generation_config = Json{Json::Object{}};
   const std::string path = platform::join(folder, "generation_config.json");
+  description.generation_source = path;
   if (platform::exists(path)) {
     COLIBRI_ASSIGN(description.generation_config, read_json_file(path));
     add_ids(description.generation_config.find_value("eos_token_id"), description.eos_ids);

@@ -1,0 +1,151 @@
+// The C API as a careless caller uses it: NULL arguments, sizes not set, values out of range. It must refuse, never
+// crash.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "colibri/colibri.h"
+
+namespace {
+
+constexpr const char* kModel = COLIBRI_SOURCE_DIR "/tests/data/checkpoints/qwen3_moe";
+
+class CApi : public testing::Test {
+ protected:
+  void SetUp() override { ASSERT_EQ(colibri_open(kModel, nullptr, &engine_, &error_), COLIBRI_OK) << error_.message; }
+  void TearDown() override { colibri_close(engine_); }
+
+  colibri_request request() const {
+    colibri_request r;
+    colibri_request_init(engine_, &r);
+    r.prompt = kPrompt;
+    r.n_prompt = 3;
+    r.max_tokens = 2;
+    return r;
+  }
+  colibri_status submit(const colibri_request& r) {
+    colibri_sequence* sequence = nullptr;
+    const colibri_status status = colibri_submit(engine_, &r, &sequence, &error_);
+    colibri_sequence_free(sequence);
+    return status;
+  }
+
+  static constexpr int32_t kPrompt[3] = {5, 6, 7};
+  colibri_engine* engine_ = nullptr;
+  colibri_error error_{};
+};
+
+TEST(CApiWithoutEngine, NullArgumentsAreRefusedByName) {
+  colibri_error error{};
+  EXPECT_EQ(colibri_open(nullptr, nullptr, nullptr, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_open(nullptr, nullptr, nullptr, nullptr), COLIBRI_USAGE);
+  EXPECT_NE(std::string(error.message).find("path"), std::string::npos);
+  EXPECT_EQ(colibri_inspect(nullptr, 0, nullptr, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_validate(kModel, 0, nullptr, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_self_test("everything", nullptr, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_text_open(nullptr, nullptr, nullptr, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_setting_check(nullptr, "1", &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_next_event(nullptr, 0, nullptr, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_evaluate(nullptr, nullptr, 0, nullptr, &error), COLIBRI_USAGE);
+  colibri_options_init(nullptr);
+  colibri_request_init(nullptr, nullptr);
+  colibri_close(nullptr);
+  colibri_text_close(nullptr);
+  colibri_sequence_free(nullptr);
+  colibri_string_free(nullptr);
+  colibri_ids_free(nullptr);
+  colibri_cancel(nullptr);
+}
+
+TEST(CApiWithoutEngine, OptionsWithoutASizeOrWithMissingListsAreRefused) {
+  colibri_error error{};
+  colibri_engine* engine = nullptr;
+  colibri_options options;
+  colibri_options_init(&options);
+  options.n_settings = 1;
+  EXPECT_EQ(colibri_open(kModel, &options, &engine, &error), COLIBRI_USAGE);
+  colibri_options_init(&options);
+  options.struct_size = 0;
+  EXPECT_EQ(colibri_open(kModel, &options, &engine, &error), COLIBRI_USAGE);
+  EXPECT_NE(std::string(error.message).find("struct_size"), std::string::npos);
+  EXPECT_EQ(engine, nullptr);
+}
+
+TEST(CApiWithoutEngine, ARequestIsCheckedBeforeAnythingIsLoaded) {
+  colibri_error error{};
+  colibri_request r;
+  colibri_request_init(nullptr, &r);
+  const int32_t prompt[] = {1, 2, 384};
+  r.prompt = prompt;
+  r.n_prompt = 3;
+  EXPECT_EQ(colibri_request_check(&r, 384, 100, &error), COLIBRI_USAGE);
+  EXPECT_EQ(colibri_request_check(&r, 385, 100, &error), COLIBRI_OK);
+  EXPECT_EQ(colibri_request_check(&r, 385, 3, &error), COLIBRI_CONTEXT_OVERFLOW);
+  r.max_tokens = 0;
+  EXPECT_EQ(colibri_request_check(&r, 385, 3, &error), COLIBRI_OK);
+  r.temperature = -1;
+  EXPECT_EQ(colibri_request_check(&r, 385, 0, &error), COLIBRI_USAGE);
+}
+
+TEST_F(CApi, RequestsWithMissingListsOrNumbersOutOfRangeAreRefused) {
+  EXPECT_EQ(submit(request()), COLIBRI_OK);
+  colibri_request r = request();
+  r.struct_size = 0;
+  EXPECT_EQ(submit(r), COLIBRI_USAGE);
+  r = request();
+  r.n_stop = 1;
+  EXPECT_EQ(submit(r), COLIBRI_USAGE);
+  r = request();
+  r.n_logit_bias = 3;
+  EXPECT_EQ(submit(r), COLIBRI_USAGE);
+  r = request();
+  r.max_tokens = -2;
+  EXPECT_EQ(submit(r), COLIBRI_USAGE);
+  r = request();
+  const colibri_logit_bias bias = {99999, 1.0};
+  r.logit_bias = &bias;
+  r.n_logit_bias = 1;
+  EXPECT_EQ(submit(r), COLIBRI_USAGE);
+  EXPECT_NE(std::string(error_.message).find("99999"), std::string::npos);
+}
+
+TEST_F(CApi, AnEvaluationStopsWhenItsCallbackSaysSo) {
+  std::atomic<int> asked{0};
+  colibri_evaluate_callbacks callbacks{};
+  callbacks.struct_size = sizeof callbacks;
+  callbacks.user = &asked;
+  callbacks.stop = [](void* user) { return static_cast<std::atomic<int>*>(user)->fetch_add(1) >= 3 ? 1 : 0; };
+  EXPECT_EQ(colibri_evaluate(engine_, kPrompt, 3, &callbacks, &error_), COLIBRI_CANCELLED);
+  EXPECT_EQ(submit(request()), COLIBRI_OK);  // and the engine goes on
+}
+
+TEST_F(CApi, AfterTheEndTheEndIsGivenAgain) {
+  const colibri_request r = request();
+  colibri_sequence* sequence = nullptr;
+  ASSERT_EQ(colibri_submit(engine_, &r, &sequence, &error_), COLIBRI_OK);
+  colibri_event event{};
+  event.struct_size = sizeof event;
+  do {
+    ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
+    event.struct_size = sizeof event;
+  } while (event.kind != COLIBRI_EVENT_END);
+  ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
+  EXPECT_EQ(event.kind, COLIBRI_EVENT_END);
+  EXPECT_STREQ(event.finish_reason, "length");
+  colibri_sequence_free(sequence);
+}
+
+TEST_F(CApi, AnEngineOpenedWithoutTextHasNone) {
+  colibri_options options;
+  colibri_options_init(&options);
+  options.without_text = 1;
+  colibri_engine* engine = nullptr;
+  ASSERT_EQ(colibri_open(COLIBRI_SOURCE_DIR "/models/colibri-tales-14m-q8_0.gguf", &options, &engine, &error_),
+            COLIBRI_OK);
+  EXPECT_EQ(colibri_engine_text(engine), nullptr);
+  colibri_close(engine);
+}
+
+}  // namespace

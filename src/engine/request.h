@@ -1,0 +1,30 @@
+// Request: what a caller asks for, and the checks that need no engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/token_ids.h"
+#include "sampling/sampler.h"
+
+namespace colibri::engine {
+
+struct Request {
+  TokenIds prompt;
+  int64_t max_tokens = -1;  ///< -1: until the context is full
+  sampling::SamplingParams sampling;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool keep_special = false;
+};
+
+/// kUsage: empty prompt or ids outside the vocabulary. kContextOverflow: the prompt and `room` more tokens do not fit
+/// into `context`; `model_context` is what the model would allow.
+Status check_prompt(const TokenIds& ids, int64_t room, int32_t vocab_size, int64_t context, int64_t model_context);
+
+/// Everything but the prompt: sampling parameters, logit_bias ids, max_tokens. kUsage.
+Status check_parameters(const Request& request, int32_t vocab_size);
+
+}  // namespace colibri::engine
