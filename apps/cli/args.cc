@@ -220,7 +220,9 @@ void build_logits(CLI::App& app, Arguments& out) {
 void build_perplexity(CLI::App& app, Arguments& out) {
   PerplexityArgs& args = out.perplexity;
   add_model(app, args.engine.model);
-  app.add_option("-f,--file", args.text_file, "the text, - for standard input")->check(not_empty())->type_name("FILE");
+  app.add_option("-f,--file", args.text_file, "the text; without -f and --tokens it is standard input")
+      ->check(not_empty())
+      ->type_name("FILE");
   app.add_option("--tokens", args.tokens_file, "token ids instead of a text: [ids] or {\"prompts\": [[ids], ...]}")
       ->check(not_empty())
       ->type_name("FILE");

@@ -83,10 +83,10 @@ class PerplexityTest(CliTest):
 
     def test_weights_that_are_no_numbers_are_exit_1_with_advice(self):
         model = self.copy_of(CHECKPOINT)
-        (path,) = model.glob("*.safetensors")
+        path = model / "model.safetensors"
         length, text = header_of(path)
         header = json.loads(text)
-        begin, end = header["model.norm.weight"]["data_offsets"]
+        begin, end = header["model.layers.0.self_attn.o_proj.weight"]["data_offsets"]
         with open(path, "r+b") as file:
             file.seek(8 + length + begin)
             file.write(b"\xff" * (end - begin))  # NaN in every float format
@@ -167,9 +167,9 @@ class BenchTest(CliTest):
         self.assertEqual(4 * 31, activations(32) - activations(1))
 
     def test_parallel_sequences_run_together(self):
-        (stats,) = self.bench("-p", 8, "-n", 16, "-r", 1, "--parallel", 3)
+        (stats,) = self.bench("-p", 8, "-n", 400, "-r", 1, "--parallel", 3)
         self.assertEqual(3 * 8, stats["prefill"]["tokens"])
-        self.assertGreater(stats["decode"]["tokens"], 16)
+        self.assertGreater(stats["decode"]["tokens"], 400)
 
     def test_the_tokens_of_a_text_may_be_used(self):
         (stats,) = self.bench("-p", 16, "-n", 2, "-r", 1, "-f", self.write("story", STORY))
