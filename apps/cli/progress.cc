@@ -45,6 +45,11 @@ std::string human_bytes(uint64_t bytes) {
   return text;
 }
 
+std::string percentage(uint64_t done, uint64_t total) {
+  const auto percent = static_cast<uint64_t>(100.0 * static_cast<double>(done) / static_cast<double>(total));
+  return std::to_string(done < total ? std::min<uint64_t>(percent, 99) : 100) + " %";
+}
+
 Progress::Progress(std::string what, Unit unit)
     : what_(std::move(what)), unit_(unit), terminal_(error_stream_is_terminal()) {}
 
@@ -84,9 +89,8 @@ void Progress::print_quarter(uint64_t done, uint64_t total, double seconds) {
   const uint64_t quarter = done == total ? 4 : 4 * (done >> 2) / std::max<uint64_t>(total >> 2, 1);
   if (seconds < kLinesAfterSeconds || quarter <= quarter_) return;
   quarter_ = quarter;
-  const auto percent = static_cast<uint64_t>(100.0 * static_cast<double>(done) / static_cast<double>(total));
-  put(what_ + ": " + std::to_string(done < total ? std::min<uint64_t>(percent, 99) : 100) + " %, " + amount(done) +
-      " of " + amount(total) + ", " + duration(seconds) + "\n");
+  put(what_ + ": " + percentage(done, total) + ", " + amount(done) + " of " + amount(total) + ", " + duration(seconds) +
+      "\n");
 }
 
 }  // namespace colibri::cli

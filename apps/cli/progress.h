@@ -38,6 +38,8 @@ class Progress {
   bool drawn_ = false;
 };
 
+/// "37 %", rounded down, so that 100 % is the end. REQUIRES: total > 0.
+std::string percentage(uint64_t done, uint64_t total);
 /// "12.3 MiB".
 std::string human_bytes(uint64_t bytes);
 
