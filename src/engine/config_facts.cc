@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/foreign_text.h"
 #include "platform/file.h"
 
 namespace colibri::engine {
@@ -42,7 +43,7 @@ Status check_config_facts(const std::string& model_path, const model::ModelSpec&
   const std::string path = platform::join(folder, "colibri_config.json");
   if (!platform::exists(path)) return {};
   COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxBytes));
-  COLIBRI_ASSIGN(const Json config, parse_json(text).with_context(path));
+  COLIBRI_ASSIGN(const Json config, parse_json_file(text).with_context(path));
   COLIBRI_TRY(check_number(path, config, "num_experts", spec.moe.router.n_experts));
   COLIBRI_TRY(check_number(path, config, "top_k", spec.moe.router.top_k));
   COLIBRI_TRY(check_number(path, config, "hidden_size", spec.hidden_size));

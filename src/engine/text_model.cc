@@ -3,6 +3,7 @@
 #include <charconv>
 #include <ctime>
 
+#include "base/foreign_text.h"
 #include "platform/file.h"
 
 namespace colibri::engine {
@@ -14,7 +15,7 @@ constexpr int64_t kMaxTemplateBytes = int64_t{4} << 20;
 
 Result<Json> read_json(const std::string& path) {
   COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxConfigBytes));
-  return parse_json(text).with_context(path);
+  return parse_json_file(text).with_context(path);
 }
 
 Result<Json> read_json_if_there(const std::string& path) {
@@ -147,21 +148,22 @@ Result<TextModel> TextModel::from_gguf(const formats::TensorCatalog& catalog) {
   return model;
 }
 
-// A folder without tokenizer.json may still hold a GGUF file with the vocabulary in its metadata.
+// A folder without tokenizer.json may still hold a GGUF file with the vocabulary in its metadata; when it holds no
+// model at all, that is the better thing to say.
 Result<TextModel> TextModel::open_folder(const std::string& folder) {
   COLIBRI_ASSIGN(std::optional<TextModel> found, from_folder(folder));
   if (found) return *std::move(found);
-  auto catalog = formats::open_catalog(folder);
-  if (catalog.ok() && catalog->format() == formats::Format::kGguf) return from_gguf(*catalog);
+  COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(folder));
+  if (catalog.format() == formats::Format::kGguf) return from_gguf(catalog);
   return Error{ErrorCode::kInvalidModel, folder + ": holds no tokenizer.json; copy it from the model's repository"};
 }
 
 Result<TextModel> TextModel::open_path(const std::string& path) {
   if (platform::is_directory(path)) return open_folder(path);
   if (!platform::exists(path)) return Error{ErrorCode::kInvalidModel, path + ": no such file or folder"};
-  if (!path.ends_with(".gguf")) return open_folder(platform::parent(path));
+  if (path.ends_with("tokenizer.json")) return open_folder(platform::parent(path));
   COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(path));
-  return from_gguf(catalog);
+  return catalog.format() == formats::Format::kGguf ? from_gguf(catalog) : open_folder(platform::parent(path));
 }
 
 Result<TextModel> TextModel::open(const std::string& path, const std::string& template_file) {

@@ -21,10 +21,13 @@ TEST(IsoTime, OtherTextIsRefusedWithAnExample) {
   }
 }
 
-TEST(TextModel, AFolderWithoutATokenizerSaysWhatIsMissing) {
-  const auto result = TextModel::open(COLIBRI_SOURCE_DIR "/docs", "");
-  ASSERT_FALSE(result.ok());
-  EXPECT_NE(result.error().message.find("tokenizer.json"), std::string::npos);
+TEST(TextModel, AModelWithoutATokenizerAndAFolderWithoutAModelAreToldApart) {
+  const auto no_tokenizer = TextModel::open(COLIBRI_SOURCE_DIR "/tests/data/checkpoints/llama", "");
+  ASSERT_FALSE(no_tokenizer.ok());
+  EXPECT_NE(no_tokenizer.error().message.find("tokenizer.json"), std::string::npos);
+  const auto no_model = TextModel::open(COLIBRI_SOURCE_DIR "/docs", "");
+  ASSERT_FALSE(no_model.ok());
+  EXPECT_NE(no_model.error().message.find("*.safetensors"), std::string::npos) << no_model.error().message;
 }
 
 TEST(TextModel, TheTinyTokenizerAppliesItsTemplate) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/foreign_text.h"
 #include "model/families/family.h"
 #include "platform/file.h"
 
@@ -79,7 +80,7 @@ void add_ids(const Json* value, std::vector<int32_t>& ids) {
 
 Result<Json> read_json_file(const std::string& path) {
   COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxConfigBytes));
-  return parse_json(text).with_context(path);
+  return parse_json_file(text).with_context(path);
 }
 
 // llama.cpp keeps the sampling defaults of generation_config.json under general.sampling.
