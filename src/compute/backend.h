@@ -88,8 +88,8 @@ class Backend {
   virtual std::string isa() const = 0;  ///< level in use, "avx512"
   virtual int threads() const = 0;
 
-  /// `stop` is asked many times during every operation, from several threads; once it says true, the rest of the work is
-  /// skipped and abandoned() holds until the next watch(). For cancelling within an operation. `stop` may be null.
+  /// `stop` is asked many times during every operation, from several threads; once it says true, the rest of the work
+  /// is skipped and abandoned() holds until the next watch(). For cancelling within an operation. `stop` may be null.
   virtual void watch(bool (*stop)(const void*), const void* context) = 0;
   /// Work was skipped since the last watch(): results since then are worthless.
   virtual bool abandoned() const = 0;

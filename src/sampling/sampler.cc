@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -48,12 +49,8 @@ constexpr Bound kBounds[] = {
 };
 
 std::string shown(double value) {
-  std::string text = std::to_string(value);
-  while (text.find('.') != std::string::npos && (text.back() == '0' || text.back() == '.')) {
-    const bool was_point = text.back() == '.';
-    text.pop_back();
-    if (was_point) break;
-  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
   return text;
 }
 

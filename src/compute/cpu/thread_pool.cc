@@ -30,7 +30,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::create(int threads) {
     for (int i = 1; i < threads; ++i) pool->workers_.emplace_back(&ThreadPool::work, pool.get(), i);
   } catch (const std::system_error& e) {
     return Error{ErrorCode::kDoesNotFit, "cannot start compute thread " + std::to_string(pool->threads() + 1) + " of " +
-                                         std::to_string(threads) + " (" + e.what() + "); use fewer threads"};
+                                             std::to_string(threads) + " (" + e.what() + "); use fewer threads"};
   }
   return pool;
 }

@@ -20,7 +20,8 @@ namespace colibri::compute {
 
 class ThreadPool {
  public:
-  /// `threads` counts the caller, so threads - 1 are started. kDoesNotFit when the system refuses one. REQUIRES: threads
+  /// `threads` counts the caller, so threads - 1 are started. kDoesNotFit when the system refuses one. REQUIRES:
+  /// threads
   /// >= 1.
   static Result<std::unique_ptr<ThreadPool>> create(int threads);
   ~ThreadPool();
