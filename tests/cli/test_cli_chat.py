@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -65,6 +66,12 @@ class TerminalTest(CliTest):
                 self.shown += os.read(self.terminal, 65536)
 
     def type(self, text):
+        # The editor prints its prompt around the moment when it takes over the terminal; what is typed just before is the
+        # kernel's, for whom Ctrl-D means something else.
+        end = time.monotonic() + 60
+        while termios.tcgetattr(self.terminal)[3] & termios.ICANON:
+            self.assertGreater(end, time.monotonic())
+            time.sleep(0.01)
         self.shown = b""
         os.write(self.terminal, text)
 
