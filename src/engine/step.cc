@@ -87,8 +87,7 @@ void Engine::fail_step(const Error& error) {
 
 void Engine::reap() { scheduler_->remove_ended(*cache_); }
 
-// ---- evaluations
-// -----------------------------------------------------------------------------------------------------
+// ---- evaluations ---------------------------------------------------------------------------------------------------
 
 void Engine::report_evaluations(Rows hidden) {
   for (const ScheduledSegment& segment : scheduler_->scheduled()) {
@@ -120,8 +119,7 @@ Status Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
   return {};
 }
 
-// ---- generation
-// ------------------------------------------------------------------------------------------------------
+// ---- generation ----------------------------------------------------------------------------------------------------
 
 void Engine::finish_prefill_slices(Clock::time_point start) {
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
