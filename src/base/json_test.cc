@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <random>
 #include <string>
@@ -157,12 +157,12 @@ TEST(JsonParse, ALargeObjectIsReadInLinearTime) {
   text += "\"Infinity\": 1}, \"merges\": [";
   for (int i = 0; i < 200000; ++i) text += "\"to ken" + std::to_string(i) + "\", ";
   text += "\"\"]}";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const Json json = parsed(text);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;  // processor time
   EXPECT_EQ(json.find("vocab")->as_object().size(), 200001u);
-  EXPECT_LT(seconds.count(), 10.0);  // 0.1 s in a release build; quadratic code takes minutes
-  RecordProperty("milliseconds", static_cast<int>(seconds.count() * 1000));
+  EXPECT_LT(seconds, 10.0);  // 0.1 s in a release build; quadratic code takes minutes
+  RecordProperty("milliseconds", static_cast<int>(seconds * 1000));
 }
 
 TEST(JsonDump, OneLineAndIndented) {
