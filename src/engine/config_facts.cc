@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/foreign_text.h"
+#include "model/families/family.h"
 #include "platform/file.h"
 
 namespace colibri::engine {
@@ -39,8 +40,7 @@ Status check_weight_format(const std::string& path, const Json& config, const fo
 
 Status check_config_facts(const std::string& model_path, const model::ModelSpec& spec,
                           const formats::TensorCatalog& catalog) {
-  const std::string folder = platform::is_directory(model_path) ? model_path : platform::parent(model_path);
-  const std::string path = platform::join(folder, "colibri_config.json");
+  const std::string path = platform::join(model::model_folder(model_path), "colibri_config.json");
   if (!platform::exists(path)) return {};
   COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxBytes));
   COLIBRI_ASSIGN(const Json config, parse_json_file(text).with_context(path));

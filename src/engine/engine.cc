@@ -39,18 +39,6 @@ Status check_sampling_defaults(const Json& config, const sampling::SamplingParam
   return sampling::validate(params);
 }
 
-std::string model_folder(const std::string& path) {
-  return platform::is_directory(path) ? path : platform::parent(path);
-}
-
-// The tokenizer that belongs to a model; nullopt when it came without one.
-Result<std::optional<TextModel>> open_text(const std::string& path, const formats::TensorCatalog& catalog,
-                                           const model::ModelDescription& description) {
-  if (!description.has_tokenizer_in_metadata) return TextModel::from_folder(model_folder(path));
-  COLIBRI_ASSIGN(TextModel text, TextModel::from_gguf(catalog));
-  return std::optional<TextModel>(std::move(text));
-}
-
 constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
 void log(const OpenOptions& options, std::string_view level, const std::string& line) {
@@ -93,7 +81,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   COLIBRI_TRY(check_config_facts(path, spec(), catalog));
   COLIBRI_TRY(check_generation_config());
   if (!options.without_text) {
-    COLIBRI_ASSIGN(text_, open_text(path, catalog, description_));
+    COLIBRI_ASSIGN(text_, TextModel::of_model(path, catalog));
   }
   if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
   COLIBRI_ASSIGN(model::WeightPlan weights, model::WeightPlan::make(description_, catalog));

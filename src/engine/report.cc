@@ -94,15 +94,6 @@ Json tokenizer_json(const std::optional<TextModel>& text) {
   return json;
 }
 
-Result<std::optional<TextModel>> text_of(const std::string& path, const TensorCatalog& catalog) {
-  if (catalog.format() == formats::Format::kGguf) {
-    if (catalog.metadata().find_value("tokenizer.ggml.tokens") == nullptr) return std::optional<TextModel>();
-    COLIBRI_ASSIGN(TextModel text, TextModel::from_gguf(catalog));
-    return std::optional<TextModel>(std::move(text));
-  }
-  return TextModel::from_folder(platform::is_directory(path) ? path : platform::parent(path));
-}
-
 int64_t total_elements(const TensorCatalog& catalog) {
   int64_t n = 0;
   for (const TensorInfo& tensor : catalog.tensors()) n += tensor.shape.elements();
@@ -181,7 +172,7 @@ class Validator {
   }
 
   void check_model_text(const TensorCatalog& catalog, const model::ModelSpec* spec) {
-    auto text = text_of(path_, catalog);
+    auto text = TextModel::of_model(path_, catalog);
     if (!text.ok()) return problem(text.error().message);
     if (text->has_value()) check_text(Result<TextModel>(**std::move(text)), spec);
   }
@@ -246,7 +237,7 @@ Result<Json> inspect_model(const std::string& path, bool tensors) {
   if (description.ok()) json.set("shape", shape_of_model(description->spec));
   json.set("parameters", total_elements(catalog));
   json.set("types", types_json(catalog));
-  auto text = text_of(path, catalog);
+  auto text = TextModel::of_model(path, catalog);
   json.set("tokenizer", text.ok() ? tokenizer_json(*text) : Json{});
   if (!text.ok()) json.set("tokenizer_problem", text.error().message);
   json.set("files", files_json(catalog));

@@ -4,8 +4,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
-#include <vector>
+
+#include "base/edit_distance.h"
 
 namespace colibri::engine {
 namespace {
@@ -148,22 +148,6 @@ constexpr std::array kRows = {
                choice_row<&Settings::log_level>},
 };
 
-// Letters of a that are missing from or out of place in b; small for typing mistakes.
-int distance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::span<const SettingRow> setting_rows() { return kRows; }
@@ -189,7 +173,7 @@ Status apply_setting(std::string_view key, std::string_view value, Settings& set
   for (const SettingRow& row : kRows)
     if (key == row.key) return row.apply(row, value, settings);
   const auto nearest = std::min_element(kRows.begin(), kRows.end(), [&](const SettingRow& a, const SettingRow& b) {
-    return distance(a.key, key) < distance(b.key, key);
+    return edit_distance(a.key, key) < edit_distance(b.key, key);
   });
   return Error{ErrorCode::kUsage,
                "unknown setting \"" + std::string(key.substr(0, 100)) + "\"; the nearest is " + nearest->key};

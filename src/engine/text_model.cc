@@ -3,23 +3,17 @@
 #include <charconv>
 #include <ctime>
 
-#include "base/foreign_text.h"
+#include "model/families/family.h"
 #include "platform/file.h"
 
 namespace colibri::engine {
 namespace {
 
 constexpr int64_t kMaxTokenizerBytes = int64_t{256} << 20;
-constexpr int64_t kMaxConfigBytes = int64_t{64} << 20;
 constexpr int64_t kMaxTemplateBytes = int64_t{4} << 20;
 
-Result<Json> read_json(const std::string& path) {
-  COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxConfigBytes));
-  return parse_json_file(text).with_context(path);
-}
-
 Result<Json> read_json_if_there(const std::string& path) {
-  return platform::exists(path) ? read_json(path) : Result<Json>(Json{});
+  return platform::exists(path) ? model::read_config_file(path) : Result<Json>(Json{});
 }
 
 // A token in tokenizer_config.json: a string, or {"content": "..."}.
@@ -146,6 +140,12 @@ Result<TextModel> TextModel::from_gguf(const formats::TensorCatalog& catalog) {
   if (source != nullptr && source->is_string())
     model.set_template(source->as_string(), model.source_ + " tokenizer.chat_template");
   return model;
+}
+
+Result<std::optional<TextModel>> TextModel::of_model(const std::string& path, const formats::TensorCatalog& catalog) {
+  if (catalog.metadata().find_value("tokenizer.ggml.tokens") == nullptr) return from_folder(model::model_folder(path));
+  COLIBRI_ASSIGN(TextModel text, from_gguf(catalog));
+  return std::optional<TextModel>(std::move(text));
 }
 
 // A folder without tokenizer.json may still hold a GGUF file with the vocabulary in its metadata; when it holds no

@@ -23,6 +23,9 @@ class TextModel {
   static Result<TextModel> open(const std::string& path, const std::string& template_file);
   /// From a GGUF whose header is already read.
   static Result<TextModel> from_gguf(const formats::TensorCatalog& catalog);
+  /// The tokenizer that belongs to a model whose catalog is open: in its metadata, else in its folder; nullopt when it
+  /// came without one.
+  static Result<std::optional<TextModel>> of_model(const std::string& path, const formats::TensorCatalog& catalog);
   /// From a folder; nullopt when it holds no tokenizer.
   static Result<std::optional<TextModel>> from_folder(const std::string& folder);
 

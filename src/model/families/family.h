@@ -57,12 +57,17 @@ struct ModelDescription {
   const Family* family = nullptr;
   ModelSpec spec;
   const TensorNames* names = nullptr;
-  bool interleaved_qk = false;  ///< rows of q and k are to be put back into halves
-  bool has_tokenizer_in_metadata = false;
+  bool interleaved_qk = false;    ///< rows of q and k are to be put back into halves
   std::vector<int32_t> eos_ids;   ///< union of config and generation_config
   Json generation_config;         ///< object; empty when there is none
   std::string generation_source;  ///< the file it is from, for messages
 };
+
+/// The folder that a model's config, tokenizer and the like are in: the path itself, or the one its file is in.
+std::string model_folder(const std::string& path);
+
+/// A JSON file of a model, at most 64 MiB; errors name the file.
+Result<Json> read_config_file(const std::string& path);
 
 /// Reads config.json (or the GGUF metadata) and picks the family. kUnsupported names the family, the nearest supported
 /// one and what is missing; a model_type that contradicts `architectures` is kInvalidModel with both.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/edit_distance.h"
 #include "base/foreign_text.h"
 #include "model/families/family.h"
 #include "platform/file.h"
@@ -10,21 +11,6 @@ namespace {
 
 constexpr std::array<const Family*, 6> kFamilies = {&kLlama, &kMixtral, &kOlmoe, &kQwen2Moe, &kQwen3, &kQwen3Moe};
 constexpr int64_t kMaxConfigBytes = 64 << 20;
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row[b.size()];
-}
 
 const Family* nearest(std::string_view name) {
   return *std::min_element(kFamilies.begin(), kFamilies.end(), [&](const Family* a, const Family* b) {
@@ -78,11 +64,6 @@ void add_ids(const Json* value, std::vector<int32_t>& ids) {
   if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
 }
 
-Result<Json> read_json_file(const std::string& path) {
-  COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxConfigBytes));
-  return parse_json_file(text).with_context(path);
-}
-
 // llama.cpp keeps the sampling defaults of generation_config.json under general.sampling.
 Json generation_config_from_gguf(const Json& metadata) {
   constexpr std::array<std::pair<const char*, const char*>, 4> kNames = {
@@ -97,7 +78,6 @@ Status add_gguf_facts(const formats::TensorCatalog& catalog, ModelDescription& d
   const Json& metadata = catalog.metadata();
   description.names = &kGgufNames;
   description.interleaved_qk = description.family->gguf_interleaves_qk;
-  description.has_tokenizer_in_metadata = metadata.find_value("tokenizer.ggml.tokens") != nullptr;
   description.generation_config = generation_config_from_gguf(metadata);
   description.generation_source = catalog.files().front().path() + " general.sampling";
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
@@ -111,7 +91,7 @@ Status add_folder_facts(const std::string& folder, const Json& config, ModelDesc
   const std::string path = platform::join(folder, "generation_config.json");
   description.generation_source = path;
   if (platform::exists(path)) {
-    COLIBRI_ASSIGN(description.generation_config, read_json_file(path));
+    COLIBRI_ASSIGN(description.generation_config, read_config_file(path));
     add_ids(description.generation_config.find_value("eos_token_id"), description.eos_ids);
   }
   add_ids(config.find_value("eos_token_id"), description.eos_ids);
@@ -121,6 +101,15 @@ Status add_folder_facts(const std::string& folder, const Json& config, ModelDesc
 }  // namespace
 
 std::span<const Family* const> families() { return kFamilies; }
+
+std::string model_folder(const std::string& path) {
+  return platform::is_directory(path) ? path : platform::parent(path);
+}
+
+Result<Json> read_config_file(const std::string& path) {
+  COLIBRI_ASSIGN(const std::string text, platform::read_text_file(path, kMaxConfigBytes));
+  return parse_json_file(text).with_context(path);
+}
 
 Result<ModelDescription> describe_config(const Json& config, const std::string& source) {
   if (!config.is_object()) return Error{ErrorCode::kInvalidModel, source + ": not a JSON object"};
@@ -140,9 +129,9 @@ Result<ModelDescription> describe_model(const std::string& path, const formats::
     COLIBRI_TRY(add_gguf_facts(catalog, description));
     return description;
   }
-  const std::string folder = platform::is_directory(path) ? path : platform::parent(path);
+  const std::string folder = model_folder(path);
   const std::string source = platform::join(folder, "config.json");
-  COLIBRI_ASSIGN(const Json config, read_json_file(source));
+  COLIBRI_ASSIGN(const Json config, read_config_file(source));
   COLIBRI_ASSIGN(ModelDescription description, describe_config(config, source));
   COLIBRI_TRY(add_folder_facts(folder, config, description));
   return description;
