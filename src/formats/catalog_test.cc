@@ -4,6 +4,7 @@
 
 #include "formats/test_files.h"
 #include "tensor/convert.h"
+#include "tensor/packed.h"
 
 namespace colibri::formats {
 namespace {
@@ -139,23 +140,47 @@ std::vector<std::byte> bytes_of(const TensorCatalog& catalog, const std::string&
   return bytes;
 }
 
-TEST_F(Shared, ConversionsEqualTheReferenceBitForBit) {
-  const auto catalog = open_catalog(folder + "/oracle/quant_vectors.safetensors");
-  ASSERT_TRUE(catalog.ok()) << catalog.error().message;
+// Block bytes and the values that gguf-py gives for them, for every type of GGML (tests/data/README.md): three rows of
+// 512, which are converted, and packed and expanded again.
+void expect_reference_values(const TensorCatalog& catalog, const DTypeInfo& type) {
+  constexpr int64_t kRows = 3, kInputs = 512;
+  const std::string name(type.name);
+  const std::vector<std::byte> bytes = bytes_of(catalog, name + ".raw"), want = bytes_of(catalog, name + ".f32");
+  std::vector<float> got(static_cast<size_t>(kRows * kInputs));
+  ASSERT_EQ(want.size(), got.size() * sizeof(float)) << name;
+  ASSERT_EQ(static_cast<int64_t>(bytes.size()), kRows * kInputs / type.block_elements * type.block_bytes) << name;
+  convert_to_f32(type.dtype, bytes.data(), kRows * kInputs, got.data());
+  EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0) << name << " converted";
+
+  const auto encoding = encoding_for(type.dtype);
+  ASSERT_TRUE(encoding) << name;
+  std::vector<std::byte> packed(static_cast<size_t>(packed_bytes(*encoding, kRows, kInputs)));
+  pack_rows(type.dtype, bytes.data(), 0, kRows, kRows, kInputs, packed.data());
+  std::fill(got.begin(), got.end(), -1.0f);
+  for (int64_t row = 0; row < kRows; ++row)
+    unpack_row({*encoding, kRows, kInputs, packed.data()}, row, got.data() + row * kInputs);
+  EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0) << name << " packed";
+}
+
+int expect_reference_values(const std::string& path) {
+  const auto catalog = open_catalog(path);
+  EXPECT_TRUE(catalog.ok()) << catalog.error().message;
   int compared = 0;
   for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
     const DTypeInfo& type = info(static_cast<DType>(i));
-    const std::string name(type.name);
-    if (!type.readable || catalog->find(name + ".raw") == nullptr) continue;
-    const std::vector<std::byte> bytes = bytes_of(*catalog, name + ".raw"), want = bytes_of(*catalog, name + ".f32");
-    std::vector<float> got(want.size() / sizeof(float));
-    ASSERT_EQ(bytes.size(),
-              got.size() / static_cast<size_t>(type.block_elements) * static_cast<size_t>(type.block_bytes));
-    convert_to_f32(type.dtype, bytes.data(), static_cast<int64_t>(got.size()), got.data());
-    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0) << name;
+    if (!type.readable || catalog->find(std::string(type.name) + ".raw") == nullptr) continue;
+    expect_reference_values(*catalog, type);
     ++compared;
   }
-  EXPECT_GE(compared, 2);  // BF16, Q8_0 and what becomes readable later
+  return compared;
+}
+
+TEST(QuantVectors, ConversionsEqualTheReferenceBitForBit) {
+  EXPECT_EQ(expect_reference_values(std::string(COLIBRI_SOURCE_DIR) + "/tests/data/quant_vectors.safetensors"), 10);
+}
+
+TEST_F(Shared, ConversionsEqualTheReferenceBitForBit) {
+  EXPECT_GE(expect_reference_values(folder + "/oracle/quant_vectors.safetensors"), 10);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/packed.h"
 
 namespace colibri {
 namespace {
@@ -23,27 +24,104 @@ void bf16_row(const std::byte* src, int64_t n, float* dst) {
   for (int64_t i = 0; i < n; ++i) dst[i] = bf16_to_f32(load<uint16_t>(src + 2 * i));
 }
 
-// Block: half scale, int8 q[32].
-void q8_0_row(const std::byte* src, int64_t n, float* dst) {
-  for (int64_t first = 0; first < n; first += 32, src += 34) {
-    const float scale = f16_to_f32(load<uint16_t>(src));
-    for (int i = 0; i < 32; ++i) dst[first + i] = scale * static_cast<float>(load<int8_t>(src + 2 + i));
+float half(const std::byte* src) { return f16_to_f32(load<uint16_t>(src)); }
+
+int byte(const std::byte* src, int64_t i) { return static_cast<int>(src[i]); }
+
+// Calls block(src, dst) for each block of a row.
+template <int elements, int bytes, typename Block>
+void each_block(const std::byte* src, int64_t n, float* dst, Block block) {
+  for (int64_t first = 0; first < n; first += elements, src += bytes) block(src, dst + first);
+}
+
+// The blocks of ggml, described in docs/encodings.md. Each product and difference is one float operation, in the order
+// of ggml's own dequantisation: the values are equal to the last bit.
+
+void q8_0_block(const std::byte* src, float* dst) {  // half d, int8 q[32]
+  const float d = half(src);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(load<int8_t>(src + 2 + i));
+}
+
+// Element i (0 .. 31) of 16 bytes of nibbles: low ones first.
+int nibble(const std::byte* codes, int i) { return byte(codes, i % 16) >> i / 16 * 4 & 15; }
+
+void q4_0_block(const std::byte* src, float* dst) {  // half d, nibbles[16]
+  const float d = half(src);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(nibble(src + 2, i) - 8);
+}
+
+void q4_1_block(const std::byte* src, float* dst) {  // half d, half m, nibbles[16]
+  const float d = half(src), m = half(src + 2);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(nibble(src + 4, i)) + m;
+}
+
+// Nibble and fifth bit of element i: uint32 with a bit per element, nibbles[16].
+int five_bits(const std::byte* codes, int i) {
+  return nibble(codes + 4, i) | static_cast<int>(load<uint32_t>(codes) >> i & 1) << 4;
+}
+
+void q5_0_block(const std::byte* src, float* dst) {  // half d, uint32, nibbles[16]
+  const float d = half(src);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(five_bits(src + 2, i) - 16);
+}
+
+void q5_1_block(const std::byte* src, float* dst) {  // half d, half m, uint32, nibbles[16]
+  const float d = half(src), m = half(src + 2);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(five_bits(src + 4, i)) + m;
+}
+
+void mxfp4_block(const std::byte* src, float* dst) {  // exponent, nibbles[16]
+  const float scale = half_e8m0_to_f32(static_cast<uint8_t>(src[0]));
+  for (int i = 0; i < 32; ++i) dst[i] = scale * static_cast<float>(kMxfp4Values[nibble(src + 1, i)]);
+}
+
+// Scale and minimum of the 32 elements of group g, from the twelve bytes that hold eight six-bit pairs.
+struct ScaleAndMinimum {
+  int scale, minimum;
+};
+ScaleAndMinimum k_scales(const std::byte* twelve, int g) {
+  if (g < 4) return {byte(twelve, g) & 63, byte(twelve, g + 4) & 63};
+  return {(byte(twelve, g + 4) & 15) | byte(twelve, g - 4) >> 6 << 4,
+          byte(twelve, g + 4) >> 4 | byte(twelve, g) >> 6 << 4};
+}
+
+// Blocks of 256 in eight groups: half d, half dmin, twelve bytes of scales, then codes. code(g, i): element i of group
+// g.
+template <typename Code>
+void k_block(const std::byte* src, float* dst, Code code) {
+  const float d = half(src), dmin = half(src + 2);
+  for (int g = 0; g < 8; ++g) {
+    const ScaleAndMinimum pair = k_scales(src + 4, g);
+    const float scale = d * static_cast<float>(pair.scale);
+    const float minimum = dmin * static_cast<float>(pair.minimum);
+    for (int i = 0; i < 32; ++i) *dst++ = scale * static_cast<float>(code(g, i)) - minimum;
+  }
+}
+
+// Groups 2 i and 2 i + 1 are the low and high nibbles of the same 32 bytes.
+int k_nibble(const std::byte* codes, int g, int i) { return byte(codes, g / 2 * 32 + i) >> g % 2 * 4 & 15; }
+
+void q4_k_block(const std::byte* src, float* dst) {  // ..., nibbles[128]
+  k_block(src, dst, [src](int g, int i) { return k_nibble(src + 16, g, i); });
+}
+
+void q5_k_block(const std::byte* src, float* dst) {  // ..., fifth bits[32] (bit g of byte i), nibbles[128]
+  k_block(src, dst, [src](int g, int i) { return k_nibble(src + 48, g, i) | (byte(src + 16, i) >> g & 1) << 4; });
+}
+
+// Nibbles[128], upper bit pairs[64], int8 scales[16], half d. Two halves of 128 elements: four quarters q of 32.
+void q6_k_block(const std::byte* src, float* dst) {
+  const float d = half(src + 208);
+  for (int e = 0; e < 256; ++e) {
+    const int h = e / 128, q = e / 32 % 4, i = e % 32;
+    const int low = byte(src, h * 64 + q % 2 * 32 + i) >> q / 2 * 4 & 15;
+    const int high = byte(src, 128 + h * 32 + i) >> q * 2 & 3;
+    const float scale = d * static_cast<float>(load<int8_t>(src + 192 + e / 16));
+    dst[e] = scale * static_cast<float>((low | high << 4) - 32);
   }
 }
 
 }  // namespace
-
-float f16_to_f32(uint16_t h) {
-  const uint32_t sign = (h & 0x8000u) << 16;
-  const uint32_t exponent = (h >> 10) & 0x1fu;
-  const uint32_t mantissa = h & 0x3ffu;
-  if (exponent == 0) {  // zero or subnormal: mantissa * 2^-24, exact in float
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-  }
-  const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;  // 112 = 127 - 15
-  return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
-}
 
 uint16_t f32_to_f16(float f) {
   const uint32_t bits = std::bit_cast<uint32_t>(f);
@@ -79,8 +157,23 @@ void convert_to_f32(DType dtype, const std::byte* src, int64_t n, float* dst) {
       bf16_row(src, n, dst);
       return;
     case DType::kQ8_0:
-      q8_0_row(src, n, dst);
-      return;
+      return each_block<32, 34>(src, n, dst, q8_0_block);
+    case DType::kQ4_0:
+      return each_block<32, 18>(src, n, dst, q4_0_block);
+    case DType::kQ4_1:
+      return each_block<32, 20>(src, n, dst, q4_1_block);
+    case DType::kQ5_0:
+      return each_block<32, 22>(src, n, dst, q5_0_block);
+    case DType::kQ5_1:
+      return each_block<32, 24>(src, n, dst, q5_1_block);
+    case DType::kMXFP4:
+      return each_block<32, 17>(src, n, dst, mxfp4_block);
+    case DType::kQ4_K:
+      return each_block<256, 144>(src, n, dst, q4_k_block);
+    case DType::kQ5_K:
+      return each_block<256, 176>(src, n, dst, q5_k_block);
+    case DType::kQ6_K:
+      return each_block<256, 210>(src, n, dst, q6_k_block);
     default:
       check_failed("convert_to_f32: dtype is readable", __FILE__, __LINE__);
   }

@@ -10,7 +10,24 @@
 namespace colibri {
 
 inline float bf16_to_f32(uint16_t h) { return std::bit_cast<float>(static_cast<uint32_t>(h) << 16); }
-float f16_to_f32(uint16_t h);   ///< exact, subnormals included
+
+/// Exact, subnormals included. Without branches, so that loops over it can be vectorised.
+inline float f16_to_f32(uint16_t h) {
+  const uint32_t sign = (h & 0x8000u) << 16;
+  const uint32_t exponent = (h >> 10) & 0x1fu;
+  const uint32_t mantissa = h & 0x3ffu;
+  const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;  // 112 = 127 - 15
+  // Zero and subnormals: mantissa * 2^-24, exact in float.
+  const auto small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);
+  const uint32_t use_small = exponent == 0 ? ~0u : 0u;
+  return std::bit_cast<float>(sign | (small & use_small) | ((wide << 23 | mantissa << 13) & ~use_small));
+}
+
+/// 2^(e - 128), the scale of MXFP4 for whole-numbered codes; exact, subnormal for e = 0 and 1.
+inline float half_e8m0_to_f32(uint8_t e) {
+  return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
+}
+
 uint16_t f32_to_f16(float f);   ///< to nearest even
 uint16_t f32_to_bf16(float f);  ///< to nearest even; NaN stays NaN
 

@@ -1,17 +1,32 @@
-// Packed weights: the encodings the kernels read.
+// Packed weights: the encodings the kernels read. docs/encodings.md describes every byte.
 //
-// A weight matrix W [n, k] (n outputs, k inputs) is kept in panels of 16 outputs, k-major inside a panel, so that a
-// kernel reads, for each input in ascending order, the weights of 16 outputs side by side. Many file types, few
-// encodings:
+// A weight matrix W [n, k] (n outputs, k inputs) is kept in panels of 16 outputs. Many file types, few encodings; each
+// holds the file type of the same name without loss.
 //
-//   encoding  one panel of 16 outputs                                         bytes per panel
-//   kF32      float     [k][16]                                               64 k
-//   kF16      IEEE half [k][16]                                               32 k
-//   kBF16     bfloat16  [k][16]                                               32 k
-//   kQ8_0     per 32 inputs: half scales[16], int8 q[32][16]; w = scale * q   17 k
+// Plain encodings: a panel is [k][16], so that a kernel reads, for each input in ascending order, the weights of 16
+// outputs side by side.
 //
-// Outputs beyond n in the last panel are zero. Transcoding from the file type of the same name loses nothing.
-// The caller owns the bytes and keeps them 64-byte aligned.
+// Quantised encodings: a panel is a sequence of strips of kStripInputs inputs (the last one may be shorter), and a
+// strip is three parts, each padded to whole lines of 64 bytes: scales, low bits, high bits. Quantised values lie in
+// lines as the dot-product instructions want them: byte 4 * o + i of a line belongs to output o and input i (of four).
+//
+//   encoding  values of one weight u                     scales of a strip of s inputs           low bits  high bits
+//   kQ8_0     d * (u - 128)                              half d[s/32][16]                        s/4 lines
+//   kQ4_0     d * (u - 8)                                half d[s/32][16]                        s/8
+//   kQ4_1     d * u + m                                  half {d[16], m[16]}[s/32]               s/8
+//   kQ5_0     d * (u - 16)                               half d[s/32][16]                        s/8       s/32
+//   kQ5_1     d * u + m                                  half {d[16], m[16]}[s/32]               s/8       s/32
+//   kMXFP4    2^(e - 128) * kMxfp4Values[u]              uint8 e[s/32][16]                       s/8
+//   kQ4_K     d * sc_g * u - dmin * m_g                  half d[16], dmin[16]; uint32 w[3][16]   s/8
+//   kQ5_K     the same                                   the same                                s/8       s/32
+//   kQ6_K     d * sc_g * (u - 32)  (g: 16 inputs)        int8 sc[16][16]; half d[16]             s/8       s/16
+//
+// A low line of the 4-bit kinds holds eight inputs: low nibbles inputs 0 to 3, high nibbles 4 to 7. A high line holds
+// one bit of 32 inputs (bit f of a byte: inputs 4 f .. 4 f + 3) or two bits of 16 (bits 2 f, 2 f + 1). The words of the
+// K kinds: w[0] has the low four bits of sc_g at bit 4 g, w[1] those of m_g; w[2] the upper two bits of sc_g at bit 2 g
+// and of m_g at bit 16 + 2 g.
+//
+// Outputs beyond n in the last panel are zero weights. The caller owns the bytes and keeps them 64-byte aligned.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +38,20 @@
 
 namespace colibri {
 
-enum class Encoding : uint8_t { kF32, kF16, kBF16, kQ8_0 };
+enum class Encoding : uint8_t { kF32, kF16, kBF16, kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kMXFP4, kQ4_K, kQ5_K, kQ6_K };
+constexpr int kEncodingCount = 12;
 constexpr int kPanelWidth = 16;
+constexpr int kLineBytes = 64;
+constexpr int kStripInputs = 256;
+
+/// What the sixteen codes of MXFP4 stand for, in halves (so that they are whole numbers).
+constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 std::string_view name(Encoding encoding);
 /// The encoding that holds `dtype` without loss, if there is one yet.
 std::optional<Encoding> encoding_for(DType dtype);
+/// Neither F32, F16 nor BF16.
+constexpr bool is_quantised(Encoding encoding) { return encoding > Encoding::kBF16; }
 
 struct PackedMatrix {
   Encoding encoding = Encoding::kF32;
@@ -45,7 +68,12 @@ struct ExpertWeights {
   PackedMatrix down;      ///< [hidden, width]
 };
 
-/// Bytes of one panel. REQUIRES for kQ8_0: k % 32 == 0.
+/// Inputs that share a block of the file type: k must be a multiple. 1 for the plain kinds, 32, or 256.
+int64_t block_inputs(Encoding encoding);
+/// Bytes of one strip of `inputs` inputs of a quantised panel. REQUIRES: inputs is a multiple of block_inputs and at
+/// most kStripInputs.
+int64_t strip_bytes(Encoding encoding, int64_t inputs);
+/// Bytes of one panel. REQUIRES: k is a multiple of block_inputs(encoding).
 int64_t panel_bytes(Encoding encoding, int64_t k);
 /// Bytes of a whole matrix.
 int64_t packed_bytes(Encoding encoding, int64_t n, int64_t k);
@@ -55,7 +83,7 @@ int64_t packed_bytes(Encoding encoding, int64_t n, int64_t k);
 /// encoding_for(dtype) is set, first % 16 == 0, and count % 16 == 0 unless first + count == n.
 void pack_rows(DType dtype, const std::byte* src, int64_t first, int64_t count, int64_t n, int64_t k, std::byte* dst);
 
-/// Expands row `row` into out[0..k).
+/// Expands row `row` into out[0..k): the same floats that convert_to_f32 gives for the file's bytes.
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* out);
 
 }  // namespace colibri

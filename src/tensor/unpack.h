@@ -1,0 +1,16 @@
+// Packed weights back to floats, a strip at a time: for kernels that multiply unquantised activations.
+//
+// Pure: no state, any number of threads. The values are those of unpack_row (tensor/packed.h), bit for bit.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/packed.h"
+
+namespace colibri {
+
+/// Expands strip `strip` of panel `panel` into out[inputs][16], where inputs = min(kStripInputs, k - strip *
+/// kStripInputs). Plain encodings are seen as strips too. Outputs beyond n give zeros.
+void unpack_strip(const PackedMatrix& matrix, int64_t panel, int64_t strip, float* out);
+
+}  // namespace colibri
