@@ -16,10 +16,10 @@ inline float f16_to_f32(uint16_t h) {
   const uint32_t sign = (h & 0x8000u) << 16;
   const uint32_t exponent = (h >> 10) & 0x1fu;
   const uint32_t mantissa = h & 0x3ffu;
-  const uint32_t wide = exponent == 31 ? 255u : exponent + 112u;  // 112 = 127 - 15
+  const uint32_t wide = exponent + 112u + 112u * (exponent == 31);  // 112 = 127 - 15; 31 becomes 255
   // Zero and subnormals: mantissa * 2^-24, exact in float.
   const auto small = std::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);
-  const uint32_t use_small = exponent == 0 ? ~0u : 0u;
+  const uint32_t use_small = 0u - (exponent == 0);
   return std::bit_cast<float>(sign | (small & use_small) | ((wide << 23 | mantissa << 13) & ~use_small));
 }
 

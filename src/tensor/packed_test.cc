@@ -3,97 +3,103 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "tensor/convert.h"
+#include "tensor/random_blocks.h"
 #include "tensor/tensor.h"
+#include "tensor/unpack.h"
 
 namespace colibri {
 namespace {
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0};
-
-struct Matrix {
-  DType dtype;
-  int64_t n, k;
-  std::vector<std::byte> bytes;  // row-major, as in a file
-
-  int64_t row_bytes() const { return k / info(dtype).block_elements * info(dtype).block_bytes; }
-  std::vector<float> row(int64_t r) const {
-    std::vector<float> out(static_cast<size_t>(k));
-    convert_to_f32(dtype, bytes.data() + r * row_bytes(), k, out.data());
-    return out;
-  }
-};
-
-Matrix random_matrix(DType dtype, int64_t n, int64_t k) {
-  Matrix m{dtype, n, k, {}};
-  m.bytes.resize(static_cast<size_t>(n * m.row_bytes()));
-  std::mt19937 random(7);
-  for (std::byte& b : m.bytes) b = static_cast<std::byte>(random());
-  return m;
+// Equal as bits: -0 is not +0, and the NaN of random plain bytes equals itself.
+bool same_bits(const float* a, const float* b, int64_t n) {
+  return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(float)) == 0;
 }
 
-std::vector<std::byte> pack(const Matrix& m, int64_t rows_at_once) {
-  const Encoding encoding = *encoding_for(m.dtype);
-  std::vector<std::byte> packed(static_cast<size_t>(packed_bytes(encoding, m.n, m.k)), std::byte{0xee});
-  for (int64_t first = 0; first < m.n; first += rows_at_once) {
-    const int64_t count = std::min(rows_at_once, m.n - first);
-    pack_rows(m.dtype, m.bytes.data() + first * m.row_bytes(), first, count, m.n, m.k, packed.data());
-  }
-  return packed;
+std::string describe(const BlockMatrix& m) {
+  return std::string(info(m.dtype).name) + " [" + std::to_string(m.n) + ", " + std::to_string(m.k) + "]";
+}
+
+TEST(Packed, EveryEncodingHasItsFileType) {
+  for (int i = 0; i < kEncodingCount; ++i) EXPECT_EQ(encoding_for(kFileTypes[i]), static_cast<Encoding>(i));
+  EXPECT_EQ(encoding_for(DType::kQ2_K), std::nullopt);
+  EXPECT_EQ(encoding_for(DType::kI32), std::nullopt);
+  EXPECT_EQ(name(Encoding::kMXFP4), "mxfp4");
+  EXPECT_EQ(name(Encoding::kQ6_K), "q6_k");
 }
 
 TEST(Packed, TranscodingLosesNothing) {
-  for (DType dtype : kTypes) {
-    for (int64_t n : {1, 16, 17, 40}) {
-      for (int64_t k : {32, 96}) {
-        const Matrix m = random_matrix(dtype, n, k);
+  for (const DType dtype : kFileTypes) {
+    for (const int64_t n : {1, 16, 17, 40}) {
+      for (const int64_t k : interesting_widths(dtype)) {
+        const BlockMatrix m = random_blocks(dtype, n, k);
         const auto bytes = pack(m, n);
-        const PackedMatrix packed{*encoding_for(dtype), n, k, bytes.data()};
+        std::vector<float> out(static_cast<size_t>(k));
         for (int64_t r = 0; r < n; ++r) {
-          std::vector<float> out(static_cast<size_t>(k));
-          unpack_row(packed, r, out.data());
-          const std::vector<float> want = m.row(r);  // compared as bits: random halves hold NaN
-          ASSERT_EQ(std::memcmp(out.data(), want.data(), out.size() * 4), 0) << info(dtype).name << " row " << r;
+          unpack_row({*encoding_for(dtype), n, k, bytes.data()}, r, out.data());
+          ASSERT_TRUE(same_bits(out.data(), m.row(r).data(), k)) << describe(m) << " row " << r;
         }
       }
     }
   }
 }
 
-TEST(Packed, OddWidthsOfPlainTypes) {
-  const Matrix m = random_matrix(DType::kBF16, 19, 37);
-  const auto bytes = pack(m, 19);
-  std::vector<float> out(37);
-  unpack_row({Encoding::kBF16, 19, 37, bytes.data()}, 18, out.data());
-  const std::vector<float> want = m.row(18);
-  EXPECT_EQ(std::memcmp(out.data(), want.data(), out.size() * 4), 0);
-}
-
-TEST(Packed, PiecesGiveTheSameBytesAsOneCall) {
-  for (DType dtype : kTypes) {
-    const Matrix m = random_matrix(dtype, 70, 64);
-    EXPECT_EQ(pack(m, 16), pack(m, 70)) << info(dtype).name;
+// unpack_strip(panel, strip) against unpack_row of the panel's 16 outputs.
+void expect_strip_holds_the_rows(const PackedMatrix& matrix, int64_t panel, int64_t strip) {
+  const int64_t first = strip * kStripInputs, inputs = std::min<int64_t>(kStripInputs, matrix.k - first);
+  std::vector<float> columns(static_cast<size_t>(inputs * kPanelWidth + 1), -7.0f);
+  unpack_strip(matrix, panel, strip, columns.data());
+  EXPECT_EQ(columns.back(), -7.0f) << "written beyond the strip";
+  std::vector<float> row(static_cast<size_t>(matrix.k)), column(static_cast<size_t>(inputs));
+  const PackedMatrix padded{matrix.encoding, matrix.panels() * kPanelWidth, matrix.k, matrix.data};
+  for (int64_t o = 0; o < kPanelWidth; ++o) {
+    unpack_row(padded, panel * kPanelWidth + o, row.data());
+    for (int64_t i = 0; i < inputs; ++i)
+      column[static_cast<size_t>(i)] = columns[static_cast<size_t>(i * kPanelWidth + o)];
+    ASSERT_TRUE(same_bits(column.data(), row.data() + first, inputs)) << name(matrix.encoding) << " output " << o;
   }
 }
 
-TEST(Packed, OutputsBeyondTheLastRowAreZero) {
-  for (DType dtype : kTypes) {
-    const Matrix m = random_matrix(dtype, 17, 32);
-    const auto bytes = pack(m, 17);
-    const PackedMatrix padded{*encoding_for(dtype), 32, 32, bytes.data()};  // the padding seen as rows
-    for (int64_t r = 17; r < 32; ++r) {
-      std::vector<float> out(32, 1.0f);
-      unpack_row(padded, r, out.data());
-      EXPECT_EQ(out, std::vector<float>(32, 0.0f)) << info(dtype).name << " row " << r;
+TEST(Packed, StripsHoldTheSameValuesAsRows) {
+  for (const DType dtype : kFileTypes) {
+    for (const int64_t k : interesting_widths(dtype)) {
+      const BlockMatrix m = random_blocks(dtype, 21, k);
+      const auto bytes = pack(m, 21);
+      for (int64_t panel = 0; panel < 2; ++panel)
+        for (int64_t strip = 0; strip * kStripInputs < k; ++strip)
+          expect_strip_holds_the_rows({*encoding_for(dtype), 21, k, bytes.data()}, panel, strip);
     }
   }
 }
 
-TEST(Packed, LayoutIsTheOneTheKernelsRead) {
+TEST(Packed, PiecesGiveTheSameBytesAsOneCallAndNoByteIsLeftOut) {
+  for (const DType dtype : kFileTypes) {
+    const BlockMatrix m = random_blocks(dtype, 70, interesting_widths(dtype).back());
+    const auto whole = pack(m, 70);
+    EXPECT_EQ(pack(m, 16, std::byte{0x11}), whole) << info(dtype).name;
+    EXPECT_EQ(pack(m, 48, std::byte{0x00}), whole) << info(dtype).name;
+  }
+}
+
+TEST(Packed, OutputsBeyondTheLastRowAreZero) {
+  for (const DType dtype : kFileTypes) {
+    for (const int64_t k : interesting_widths(dtype)) {
+      const BlockMatrix m = random_blocks(dtype, 17, k);
+      const auto bytes = pack(m, 17);
+      const PackedMatrix padded{*encoding_for(dtype), 32, k, bytes.data()};  // the padding seen as rows
+      const std::vector<float> zeros(static_cast<size_t>(k), 0.0f);
+      for (int64_t r = 17; r < 32; ++r) {
+        std::vector<float> out(static_cast<size_t>(k), 1.0f);
+        unpack_row(padded, r, out.data());
+        ASSERT_TRUE(same_bits(out.data(), zeros.data(), k)) << describe(m) << " row " << r;
+      }
+    }
+  }
+}
+
+TEST(Packed, PlainPanelsHoldColumns) {
   std::vector<float> w(16 * 2);  // W[n, k] = 100 n + k
   for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(100 * (i / 2) + i % 2);
   float panel[32];
@@ -103,19 +109,38 @@ TEST(Packed, LayoutIsTheOneTheKernelsRead) {
   EXPECT_EQ(panel[1], 100.0f);
   EXPECT_EQ(panel[16], 1.0f);
   EXPECT_EQ(panel[16 + 15], 1501.0f);
-  EXPECT_EQ(panel_bytes(Encoding::kF32, 2), 128);
-  EXPECT_EQ(panel_bytes(Encoding::kQ8_0, 64), 17 * 64);
-  EXPECT_EQ(packed_bytes(Encoding::kBF16, 17, 10), 2 * 320);
 }
 
-TEST(Packed, Q8GroupsHoldScalesThenColumns) {
-  Matrix m{DType::kQ8_0, 2, 32, std::vector<std::byte>(68)};
-  for (int i = 0; i < 68; ++i) m.bytes[static_cast<size_t>(i)] = static_cast<std::byte>(i);
-  const auto bytes = pack(m, 2);
-  EXPECT_EQ(bytes[2], std::byte{34});       // scale of row 1
-  EXPECT_EQ(bytes[32], std::byte{2});       // input 0 of row 0
-  EXPECT_EQ(bytes[32 + 1], std::byte{36});  // input 0 of row 1
-  EXPECT_EQ(bytes[32 + 16 * 31], std::byte{33});
+TEST(Packed, SizesAreTheDocumentedOnes) {
+  struct {
+    Encoding encoding;
+    int64_t smallest, whole;  // strips of one block and of 256 inputs
+  } constexpr kSizes[] = {
+      {Encoding::kQ8_0, 64 + 512, 256 + 4096},
+      {Encoding::kQ4_0, 64 + 256, 256 + 2048},
+      {Encoding::kQ4_1, 64 + 256, 512 + 2048},
+      {Encoding::kQ5_0, 64 + 256 + 64, 256 + 2048 + 512},
+      {Encoding::kQ5_1, 64 + 256 + 64, 512 + 2048 + 512},
+      {Encoding::kMXFP4, 64 + 256, 128 + 2048},
+      {Encoding::kQ4_K, 256 + 2048, 256 + 2048},
+      {Encoding::kQ5_K, 256 + 2048 + 512, 256 + 2048 + 512},
+      {Encoding::kQ6_K, 320 + 2048 + 1024, 320 + 2048 + 1024},
+  };
+  for (const auto& size : kSizes) {
+    const int64_t block = block_inputs(size.encoding);
+    EXPECT_EQ(strip_bytes(size.encoding, block), size.smallest) << name(size.encoding);
+    EXPECT_EQ(strip_bytes(size.encoding, 256), size.whole) << name(size.encoding);
+    EXPECT_EQ(panel_bytes(size.encoding, 512 + block % 256), 2 * size.whole + (block < 256 ? size.smallest : 0));
+  }
+  EXPECT_EQ(panel_bytes(Encoding::kF32, 2), 128);
+  EXPECT_EQ(packed_bytes(Encoding::kBF16, 17, 300), 2 * 9600);
+  EXPECT_EQ(packed_bytes(Encoding::kMXFP4, 33, 2880), 3 * (11 * 2176 + 64 + 512));
+}
+
+TEST(PackedDeathTest, PartsOfBlocksAreAProgrammingError) {
+  EXPECT_DEATH(panel_bytes(Encoding::kQ4_K, 288), "internal error");
+  EXPECT_DEATH(panel_bytes(Encoding::kMXFP4, 40), "internal error");
+  EXPECT_DEATH(strip_bytes(Encoding::kQ8_0, 288), "internal error");
 }
 
 TEST(Shape, PrintsAsInHeaders) {
