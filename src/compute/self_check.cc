@@ -9,7 +9,7 @@
 namespace colibri::compute {
 namespace {
 
-constexpr int64_t kRows = 16, kWidth = 512, kExpertWidth = 128, kPositions = 96;
+constexpr int64_t kRows = 16, kWidth = 512, kExpertWidth = 256, kPositions = 96;
 constexpr int kExperts = 8, kTopK = 2, kHeads = 8, kKvHeads = 2, kHeadDim = 64;
 constexpr int64_t kRouterRows = 64;
 constexpr int kRouterExperts = 512, kRouterTopK = 16;
@@ -93,7 +93,7 @@ struct Problem {
     for (int i = 0; i < kRows * kTopK; ++i)
       ids.push_back(static_cast<int32_t>(random.below(kExperts / kTopK)) * kTopK + i % kTopK);
     for (int i = 0; i < kExperts; ++i) {
-      const Encoding e = kEncodings[i % 4];
+      const Encoding e = kEncodings[i];
       expert_matrices.push_back(random_weights(random, e, kExpertWidth, kWidth));
       expert_matrices.push_back(random_weights(random, e, kWidth, kExpertWidth));
       const size_t gate = expert_matrices.size() - 2;

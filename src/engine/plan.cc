@@ -47,6 +47,15 @@ Status check_settings(const Settings& settings, int64_t expert_bytes) {
   return {};
 }
 
+// Which forms of hidden rows the experts of this model need.
+void limit_to_encodings(const model::WeightPlan& weights, compute::BackendOptions& backend) {
+  backend.limits.quantised_experts = backend.limits.float_experts = false;
+  for (const store::ExpertSource& expert : weights.experts()) {
+    const bool strips = is_quantised(expert.down.encoding) && !backend.float_activations;
+    (strips ? backend.limits.quantised_experts : backend.limits.float_experts) = true;
+  }
+}
+
 kv::KvGeometry geometry(const model::ModelSpec& spec, int64_t context, int slots) {
   return {spec.n_layers(), spec.attention.n_kv_heads, spec.attention.head_dim, context, slots};
 }
@@ -97,6 +106,8 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.backend.isa = settings.isa;
   plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
   plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
+  plan.backend.float_activations = settings.activations == "float";
+  limit_to_encodings(weights, plan.backend);
   plan.workspace_bytes =
       model::Decoder::workspace_bytes(spec, plan.decoder_limits) + compute::cpu_backend_scratch_bytes(plan.backend);
   if (plan.planned_bytes() > plan.budget_bytes) return does_not_fit(plan);

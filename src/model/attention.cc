@@ -14,9 +14,8 @@ void Decoder::attend(int layer, const Batch& batch) {
              attended = ws_.attended.slice(0, rows);
 
   backend.rms_norm(x, w.attention_norm, spec.norm_eps, normed);
-  backend.matmul(normed, w.q, w.q_bias, q);
-  backend.matmul(normed, w.k, w.k_bias, k);
-  backend.matmul(normed, w.v, w.v_bias, v);
+  const compute::Product projections[] = {{&w.q, w.q_bias, q}, {&w.k, w.k_bias, k}, {&w.v, w.v_bias, v}};
+  backend.multiply(normed, projections);
   norm_and_rope(w, batch, q, k, v);
   fill_attention_segments(layer, batch);
   backend.kv_append(k, v, segments_);

@@ -55,8 +55,8 @@ void Decoder::shared_expert(const LayerWeights& w, int64_t rows) {
 void Decoder::mlp(const ExpertWeights& w, Rows x, Rows out) {
   const Rows gate{ws_.gate.data, x.rows, w.gate.n};
   const Rows up{ws_.up.data, x.rows, w.up.n};
-  parts_.backend->matmul(x, w.gate, nullptr, gate);
-  parts_.backend->matmul(x, w.up, nullptr, up);
+  const compute::Product both[] = {{&w.gate, nullptr, gate}, {&w.up, nullptr, up}};
+  parts_.backend->multiply(x, both);
   parts_.backend->silu_mul(gate, up, gate);
   parts_.backend->matmul(gate, w.down, nullptr, out);
 }

@@ -18,7 +18,7 @@ namespace colibri::compute {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Isa& isa, const BackendLimits& limits, std::unique_ptr<ThreadPool> pool, platform::Arena arena);
+  CpuBackend(const Isa& isa, const BackendOptions& options, std::unique_ptr<ThreadPool> pool, platform::Arena arena);
 
   std::string isa() const override { return isa_.name; }
   int threads() const override { return pool_->threads(); }
@@ -26,7 +26,7 @@ class CpuBackend final : public Backend {
   bool abandoned() const override { return pool_->abandoned(); }
 
   void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) override;
-  void matmul(Rows x, const PackedMatrix& w, const float* bias, Rows y) override;
+  void multiply(Rows x, std::span<const Product> products) override;
   void rms_norm(Rows x, const float* weight, float eps, Rows y) override;
   void add(Rows x, Rows y) override;
   void clamp(Rows x, float limit) override;
@@ -41,11 +41,25 @@ class CpuBackend final : public Backend {
 
  private:
   struct ExpertCall;
-  /// The rows of one expert: slots [first_slot, first_slot + tiles.rows).
+  /// Rows of inputs in the forms that kernels read; a form that no matrix needs may be missing.
+  struct InputRows {
+    const float* const* floats = nullptr;
+    const ActivationStrip* const* strips = nullptr;
+    int64_t rows = 0;
+
+    InputRows slice(int64_t first, int64_t n) const {
+      return {floats != nullptr ? floats + first : nullptr, strips != nullptr ? strips + first : nullptr, n};
+    }
+  };
+  /// Outputs of some panels: row 0 of the first of them, and floats from one row to the next.
+  struct OutputTile {
+    float* c;
+    int64_t stride;
+  };
+  /// The rows of one expert: slots [first_slot, first_slot + rows).
   struct ExpertGroup {
     const ExpertWeights* expert;
-    int64_t first_slot;
-    RowTiles tiles;
+    int64_t first_slot, rows;
   };
 
   /// Calls body(row) for every row; in parallel when `elements` per row make it worth waking anybody.
@@ -59,17 +73,33 @@ class CpuBackend final : public Backend {
     });
   }
 
-  const float* pack_rows(Rows x);
+  /// This matrix multiplies 8-bit activations.
+  bool takes_strips(const PackedMatrix& w) const { return is_quantised(w.encoding) && !float_activations_; }
+  template <typename T>
+  T* of_thread(T* scratch, int64_t each, int thread) const {
+    return scratch + thread * each;
+  }
+
+  InputRows input_rows(Rows x, bool floats, bool strips);
+  void multiply_panels(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,
+                       OutputTile out, int thread);
+  void multiply_strips(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,
+                       OutputTile out, int thread);
+  void multiply_floats(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,
+                       OutputTile out, int thread);
+  void multiply_expanded(TileJob job, const PackedMatrix& w, int64_t panel, int thread);
+
   void group_rows(ExpertCall& call);
+  void check_experts(ExpertCall& call);
   ExpertGroup group_of(const ExpertCall& call, int64_t active) const;
-  void gather_inputs(const ExpertCall& call);
   void gate_and_up(const ExpertCall& call);
+  void store_hidden(const ExpertCall& call, const float* hidden, int64_t slot, int64_t strip, int64_t width);
   void down(const ExpertCall& call);
-  void sum_experts(const ExpertCall& call);
 
   const Isa& isa_;
   const KernelTable& kernels_;
   const BackendLimits limits_;
+  const bool float_activations_;
   std::unique_ptr<ThreadPool> pool_;
   platform::Arena arena_;
   Scratch scratch_;

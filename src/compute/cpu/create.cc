@@ -5,13 +5,10 @@ namespace colibri::compute {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int64_t kElementBytes = 4;
-static_assert(sizeof(float) == kElementBytes && sizeof(int32_t) == kElementBytes);
-
 int64_t scratch_bytes(const BackendLimits& limits, int threads) {
   int64_t bytes = 0;
-  Scratch::lay_out(limits, threads, [&](int64_t elements) -> void* {
-    bytes += platform::aligned_bytes(elements * kElementBytes);
+  Scratch::lay_out(limits, threads, [&](int64_t count, int64_t each) -> void* {
+    bytes += platform::aligned_bytes(count * each);
     return nullptr;
   });
   return bytes;
@@ -19,11 +16,16 @@ int64_t scratch_bytes(const BackendLimits& limits, int threads) {
 
 }  // namespace
 
-CpuBackend::CpuBackend(const Isa& isa, const BackendLimits& limits, std::unique_ptr<ThreadPool> pool,
+CpuBackend::CpuBackend(const Isa& isa, const BackendOptions& options, std::unique_ptr<ThreadPool> pool,
                        platform::Arena arena)
-    : isa_(isa), kernels_(*isa.kernels), limits_(limits), pool_(std::move(pool)), arena_(std::move(arena)) {
+    : isa_(isa),
+      kernels_(*isa.kernels),
+      limits_(options.limits),
+      float_activations_(options.float_activations),
+      pool_(std::move(pool)),
+      arena_(std::move(arena)) {
   scratch_ = Scratch::lay_out(limits_, pool_->threads(),
-                              [&](int64_t elements) -> void* { return arena_.take(elements * kElementBytes); });
+                              [&](int64_t count, int64_t each) -> void* { return arena_.take(count * each); });
   COLIBRI_CHECK(arena_.used_bytes() == scratch_bytes(limits_, pool_->threads()));
 }
 
@@ -40,8 +42,7 @@ Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& option
   COLIBRI_ASSIGN(auto pool, ThreadPool::create(options.threads));
   auto arena = platform::Arena::allocate(cpu_backend_scratch_bytes(options));
   if (!arena.ok()) return std::move(std::move(arena).with_context("scratch memory")).error();
-  return std::unique_ptr<Backend>(
-      std::make_unique<CpuBackend>(*isa, options.limits, std::move(pool), std::move(*arena)));
+  return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*isa, options, std::move(pool), std::move(*arena)));
 }
 
 }  // namespace colibri::compute

@@ -2,8 +2,11 @@
 // are split into calls. Each trial draws a problem and runs it on scalar whole, then on everything else.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "compute/cpu/isa.h"
 #include "compute/cpu/test_data.h"
+#include "compute/cpu/tiling.h"
 
 namespace colibri::compute {
 namespace {
@@ -13,16 +16,22 @@ struct Machine {
   int threads;
   std::unique_ptr<Backend> backend;
 };
+using Machines = std::vector<Machine>;
 
-/// Every level that has kernels of its own, with 1, 2 and 3 threads.
-const std::vector<Machine>& machines() {
-  static const auto* all = [] {
-    auto* list = new std::vector<Machine>;
-    for (const Isa& isa : all_isas())
-      for (int threads = 1; isa.own_kernels && is_available(isa) && threads <= 3; ++threads)
-        list->push_back({isa.name, threads, test_backend(isa.name, threads)});
-    return list;
-  }();
+/// Every level that has kernels of its own, with 1, 2 and 3 threads; scalar last.
+Machines make_machines(bool float_activations) {
+  Machines list;
+  for (const Isa& isa : all_isas())
+    for (int threads = 1; isa.own_kernels && is_available(isa) && threads <= 3; ++threads)
+      list.push_back({isa.name, threads, test_backend(isa.name, threads, float_activations)});
+  return list;
+}
+const Machines& machines() {
+  static const auto* all = new Machines(make_machines(false));
+  return *all;
+}
+const Machines& machines_without_quantised_activations() {
+  static const auto* all = new Machines(make_machines(true));
   return *all;
 }
 
@@ -39,10 +48,11 @@ void split_rows(Random& random, int64_t rows, const Run& run) {
 /// Runs on scalar whole, then on every machine whole or in parts, as chance will have it.
 /// run(backend, first, count, out) fills those rows of out.
 template <typename Run>
-void expect_equal_everywhere(Random& random, int64_t rows, int64_t width, const Run& run) {
+void expect_equal_everywhere(Random& random, int64_t rows, int64_t width, const Run& run,
+                             const Machines& all = machines()) {
   Block expected(rows, width);
-  run(*machines().back().backend, 0, rows, expected.rows());
-  for (const Machine& m : machines()) {
+  run(*all.back().backend, 0, rows, expected.rows());
+  for (const Machine& m : all) {
     Block got(rows, width);
     const bool whole = random.below(2) == 0;
     if (whole) {
@@ -56,19 +66,94 @@ void expect_equal_everywhere(Random& random, int64_t rows, int64_t width, const 
   }
 }
 
+void expect_equal_matmuls(Random& random, Encoding encoding, int64_t rows, const Machines& all) {
+  const int64_t n = 1 + random.below(150), k = random_inputs(random, encoding);
+  const Weights w = random_weights(random, encoding, n, k);
+  Block x = random_block(random, rows, k), bias = random_block(random, 1, n);
+  const float* b = rows % 2 == 0 ? bias.values.data() : nullptr;
+  expect_equal_everywhere(
+      random, rows, n,
+      [&](Backend& backend, int64_t first, int64_t count, Rows out) {
+        backend.matmul(x.rows().slice(first, count), w.packed, b, out);
+      },
+      all);
+}
+
 TEST(Equality, MatmulOfEveryEncoding) {
   Random random(1);
+  for (Encoding encoding : kEncodings)
+    for (int64_t rows = 1; rows <= 40; ++rows) expect_equal_matmuls(random, encoding, rows, machines());
+}
+
+TEST(Equality, MatmulOfMoreRowsThanABlock) {
+  Random random(9);
+  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_K, Encoding::kBF16})
+    expect_equal_matmuls(random, encoding, kRowBlock + 19, machines());
+}
+
+TEST(Equality, MatmulOfEveryEncodingWithoutQuantisedActivations) {
+  Random random(10);
+  for (Encoding encoding : kEncodings)
+    for (int64_t rows : {1, 2, 7, 30})
+      expect_equal_matmuls(random, encoding, rows, machines_without_quantised_activations());
+}
+
+// The integer sums are exact at their limits too: all codes and activations at the ends of their ranges.
+TEST(Equality, QuantisedMatmulOfExtremeNumbers) {
+  Random random(11);
   for (Encoding encoding : kEncodings) {
-    for (int64_t rows = 1; rows <= 40; ++rows) {
-      const int64_t n = 1 + random.below(150);
-      const int64_t k = encoding == Encoding::kQ8_0 ? 32 * (1 + random.below(5)) : 1 + random.below(170);
-      const Weights w = random_weights(random, encoding, n, k);
-      Block x = random_block(random, rows, k), bias = random_block(random, 1, n);
-      const float* b = rows % 2 == 0 ? bias.values.data() : nullptr;
+    if (!is_quantised(encoding)) continue;
+    for (int byte : {0x00, 0x7f, 0x80, 0xff}) {
+      const int64_t rows = 1 + random.below(14), n = 20, k = 512;
+      Weights w = random_weights(random, encoding, n, k, byte);
+      Block x(rows, k);
+      for (float& v : x.values) v = random.below(8) == 0 ? -1.0f : 1.0f;
       expect_equal_everywhere(random, rows, n, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
-        backend.matmul(x.rows().slice(first, count), w.packed, b, out);
+        backend.matmul(x.rows().slice(first, count), w.packed, nullptr, out);
       });
     }
+  }
+}
+
+TEST(Equality, QuantisedMatmulOfTinyHugeAndNonFiniteActivations) {
+  Random random(12);
+  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_1, Encoding::kQ4_K, Encoding::kQ6_K}) {
+    const int64_t rows = 9, n = 33, k = 512;
+    const Weights w = random_weights(random, encoding, n, k);
+    Block x = random_block(random, rows, k);
+    const float edges[] = {0.0f, 0x1p-149f, 0x1p-101f, 0x1p-99f, 0x1p120f, INFINITY, -INFINITY, NAN};
+    for (int64_t r = 0; r < 8; ++r) {
+      if (edges[r] == 0.0f) std::fill_n(x.rows().row(r), k, 0.0f);
+      if (std::fabs(edges[r]) < 1.0f) std::fill_n(x.rows().row(r), 256, edges[r]);
+      x.rows().row(r)[3] = edges[r];
+    }
+    expect_equal_everywhere(random, rows, n, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
+      backend.matmul(x.rows().slice(first, count), w.packed, nullptr, out);
+      for (int64_t r = 0; r < count; ++r)
+        for (int64_t c = 0; c < n; ++c) {
+          EXPECT_EQ(std::isnan(out.row(r)[c]), first + r >= 5 && first + r < 8);
+          if (std::isnan(out.row(r)[c])) out.row(r)[c] = 7.0f;  // which NaN it is does not matter
+        }
+    });
+  }
+}
+
+TEST(Equality, ProductsOfOneInputAreWhatEachWouldBeAlone) {
+  Random random(13);
+  const int64_t rows = 11, k = 256;
+  const Weights a = random_weights(random, Encoding::kQ4_K, 70, k), b = random_weights(random, Encoding::kF32, 5, k),
+                c = random_weights(random, Encoding::kQ6_K, 16, k);
+  Block x = random_block(random, rows, k), bias = random_block(random, 1, 70);
+  for (const Machine& m : machines()) {
+    Block together[3] = {{rows, 70}, {rows, 5}, {rows, 16}}, alone[3] = {{rows, 70}, {rows, 5}, {rows, 16}};
+    const Product products[] = {{&a.packed, bias.values.data(), together[0].rows()},
+                                {&b.packed, nullptr, together[1].rows()},
+                                {&c.packed, nullptr, together[2].rows()}};
+    m.backend->multiply(x.rows(), products);
+    m.backend->matmul(x.rows(), a.packed, bias.values.data(), alone[0].rows());
+    m.backend->matmul(x.rows(), b.packed, nullptr, alone[1].rows());
+    m.backend->matmul(x.rows(), c.packed, nullptr, alone[2].rows());
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(together[i], alone[i]) << m.isa;
   }
 }
 
@@ -197,36 +282,48 @@ TEST(Equality, Route) {
   }
 }
 
+/// Some experts with encodings drawn for each matrix.
+struct RandomExperts {
+  std::vector<Weights> matrices;
+  std::vector<ExpertWeights> weights;
+  std::vector<const ExpertWeights*> pointers;
+
+  RandomExperts(Random& random, int64_t n, int64_t hidden, int64_t width) {
+    const auto draw = [&](int64_t outputs, int64_t inputs) {
+      Encoding encoding = kEncodings[random.below(kEncodingCount)];
+      if (inputs % block_inputs(encoding) != 0) encoding = Encoding::kQ4_0;
+      matrices.push_back(random_weights(random, encoding, outputs, inputs));
+      return matrices.back().packed;
+    };
+    for (int64_t e = 0; e < n; ++e) weights.push_back({draw(width, hidden), draw(width, hidden), draw(hidden, width)});
+    for (const ExpertWeights& w : weights) pointers.push_back(&w);
+  }
+};
+
+void expect_equal_experts(Random& random, const Machines& all) {
+  const int64_t hidden = 32 * (1 + random.below(12)), width = 32 * (1 + random.below(12)),
+                n_experts = 1 + random.below(12), rows = 1 + random.below(60);
+  const int top_k = 1 + static_cast<int>(random.below(std::min<int64_t>(6, n_experts)));
+  const RandomExperts experts(random, n_experts, hidden, width);
+  std::vector<int32_t> ids;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t start = random.below(n_experts);
+    for (int j = 0; j < top_k; ++j) ids.push_back(static_cast<int32_t>((start + 5 * j) % n_experts));
+  }
+  Block x = random_block(random, rows, hidden), mix = random_block(random, rows, top_k);
+  expect_equal_everywhere(
+      random, rows, hidden,
+      [&](Backend& backend, int64_t first, int64_t count, Rows out) {
+        backend.experts(x.rows().slice(first, count), ids.data() + first * top_k, mix.rows().row(first), top_k,
+                        experts.pointers, out);
+      },
+      all);
+}
+
 TEST(Equality, ExpertsHoweverTheRowsAreGrouped) {
   Random random(8);
-  for (int trial = 0; trial < 8; ++trial) {
-    const int64_t hidden = 32 * (1 + random.below(3)), width = 32 * (1 + random.below(3)),
-                  n_experts = 1 + random.below(12);
-    const int top_k = 1 + static_cast<int>(random.below(std::min<int64_t>(6, n_experts)));
-    const int64_t rows = 1 + random.below(60);
-    std::vector<Weights> matrices;
-    std::vector<ExpertWeights> weights;
-    std::vector<const ExpertWeights*> experts;
-    for (int64_t e = 0; e < n_experts; ++e) {
-      const Encoding encoding = kEncodings[random.below(4)];
-      Weights gate = random_weights(random, encoding, width, hidden),
-              up = random_weights(random, encoding, width, hidden);
-      Weights down = random_weights(random, encoding, hidden, width);
-      weights.push_back({gate.packed, up.packed, down.packed});
-      for (Weights* w : {&gate, &up, &down}) matrices.push_back(std::move(*w));
-    }
-    for (const ExpertWeights& w : weights) experts.push_back(&w);
-    std::vector<int32_t> ids;
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t start = random.below(n_experts);
-      for (int j = 0; j < top_k; ++j) ids.push_back(static_cast<int32_t>((start + 5 * j) % n_experts));
-    }
-    Block x = random_block(random, rows, hidden), mix = random_block(random, rows, top_k);
-    expect_equal_everywhere(random, rows, hidden, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
-      backend.experts(x.rows().slice(first, count), ids.data() + first * top_k, mix.rows().row(first), top_k, experts,
-                      out);
-    });
-  }
+  for (int trial = 0; trial < 16; ++trial) expect_equal_experts(random, machines());
+  for (int trial = 0; trial < 4; ++trial) expect_equal_experts(random, machines_without_quantised_activations());
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The experts of one layer. Rows are grouped by expert, so that each expert's weights are read once per call:
-//   1. group:   counting sort of the assignments (row, choice); an assignment's place in that order is its slot
-//   2. gather:  the rows of each expert, packed into tiles
-//   3. gate_up: hidden = silu(gate x) * up x, tasks (expert, panels), written packed for the next step
-//   4. down:    one output row per slot, tasks (expert, panels)
-//   5. sum:     per row, its slots in ascending order (which is ascending expert id)
+//   1. group:    counting sort of the assignments (row, choice); an assignment's place in that order is its slot.
+//                Slots hold pointers to their rows: nothing is copied
+//   2. gate_up:  hidden = silu(gate x) * up x, tasks (expert, one strip of the hidden width), stored as down reads it
+//   3. down:     tasks of output columns; each goes through the experts in ascending order and adds weight * output to
+//                the rows. So no two tasks touch the same output, and every output is one chain
 #include "base/check.h"
 #include "compute/cpu/cpu_backend.h"
 
@@ -18,39 +18,20 @@ struct CpuBackend::ExpertCall {
   Rows out;
   int64_t n_active = 0;                   ///< experts that have rows: scratch_.active[0 .. n_active)
   const ExpertWeights* sample = nullptr;  ///< one of them; all have its shape
+  InputRows inputs, hidden;               ///< by slot
+  bool float_inputs = false, strip_inputs = false, float_hidden = false, strip_hidden = false;
 };
-
-namespace {
-
-void check_shape(const ExpertWeights& e, const ExpertWeights& sample, int64_t hidden) {
-  COLIBRI_CHECK(e.gate.k == hidden && e.up.k == hidden && e.down.n == hidden);
-  COLIBRI_CHECK(e.gate.n == sample.gate.n && e.up.n == sample.gate.n && e.down.k == sample.gate.n);
-}
-
-/// A slice of a matrix product: `panels` panels from number `panel` on.
-TileJob tile_job(const PackedMatrix& w, int64_t panel, int64_t panels) {
-  TileJob job;
-  job.k = w.k;
-  job.panel_stride = panel_bytes(w.encoding, w.k);
-  job.panels = w.data + panel * job.panel_stride;
-  job.n = std::min(w.n - panel * kPanelWidth, panels * kPanelWidth);
-  return job;
-}
-
-}  // namespace
 
 void CpuBackend::experts(Rows x, const int32_t* ids, const float* weights, int top_k,
                          std::span<const ExpertWeights* const> experts, Rows out) {
   COLIBRI_CHECK(x.rows == out.rows && x.width == out.width && top_k >= 1);
-  COLIBRI_CHECK(x.rows * top_k <= Scratch::assignments(limits_) && x.width <= Scratch::expert_inputs(limits_));
+  COLIBRI_CHECK(x.rows * top_k <= Scratch::assignments(limits_) && x.width <= Scratch::widest_input(limits_));
   COLIBRI_CHECK(static_cast<int64_t>(experts.size()) <= limits_.n_experts);
   if (x.rows == 0) return;
-  ExpertCall call{x, ids, weights, top_k, experts, out};
+  ExpertCall call{x, ids, weights, top_k, experts, out, 0, nullptr, {}, {}, false, false, false, false};
   group_rows(call);
-  gather_inputs(call);
   gate_and_up(call);
   down(call);
-  sum_experts(call);
 }
 
 void CpuBackend::group_rows(ExpertCall& call) {
@@ -69,105 +50,93 @@ void CpuBackend::group_rows(ExpertCall& call) {
     if (count > 0) scratch_.active[call.n_active++] = e;
   }
   for (int64_t i = 0; i < n; ++i) {
-    scratch_.slots[i] = end[call.ids[i]]++;
-    scratch_.grouped[scratch_.slots[i]] = static_cast<int32_t>(i / call.top_k);
+    const int32_t slot = end[call.ids[i]]++;
+    scratch_.grouped[slot] = static_cast<int32_t>(i / call.top_k);
+    scratch_.slot_weights[slot] = call.weights[i];
   }
+  check_experts(call);
+  input_rows(call.x, false, call.strip_inputs);
+  const int64_t strips = Scratch::strips_of(call.x.width), hidden = Scratch::strips_of(call.sample->gate.n);
+  for (int64_t slot = 0; slot < n; ++slot) {
+    scratch_.float_rows[slot] = call.x.row(scratch_.grouped[slot]);
+    scratch_.strip_rows[slot] = scratch_.strips + scratch_.grouped[slot] * strips;
+    scratch_.hidden_float_rows[slot] = scratch_.hidden_floats + slot * call.sample->gate.n;
+    scratch_.hidden_strip_rows[slot] = scratch_.hidden_strips + slot * hidden;
+  }
+  call.inputs = {scratch_.float_rows, scratch_.strip_rows, n};
+  call.hidden = {scratch_.hidden_float_rows, scratch_.hidden_strip_rows, n};
+}
+
+/// All experts have one shape; which forms of inputs they read may differ.
+void CpuBackend::check_experts(ExpertCall& call) {
   for (int64_t a = 0; a < call.n_active; ++a) {
-    const ExpertWeights* expert = call.experts[static_cast<size_t>(scratch_.active[a])];
-    COLIBRI_CHECK(expert != nullptr);
-    if (a == 0) call.sample = expert;
-    check_shape(*expert, *call.sample, call.x.width);
+    const ExpertWeights* e = call.experts[static_cast<size_t>(scratch_.active[a])];
+    COLIBRI_CHECK(e != nullptr);
+    if (a == 0) call.sample = e;
+    const int64_t width = call.sample->gate.n;
+    COLIBRI_CHECK(e->gate.k == call.x.width && e->up.k == call.x.width && e->down.n == call.x.width);
+    COLIBRI_CHECK(e->gate.n == width && e->up.n == width && e->down.k == width && width <= limits_.max_expert_width);
+    for (const PackedMatrix* w : {&e->gate, &e->up}) (takes_strips(*w) ? call.strip_inputs : call.float_inputs) = true;
+    (takes_strips(e->down) ? call.strip_hidden : call.float_hidden) = true;
   }
-  COLIBRI_CHECK(call.sample->gate.n <= limits_.max_expert_width);
+  COLIBRI_CHECK((limits_.quantised_experts || !call.strip_hidden) && (limits_.float_experts || !call.float_hidden));
 }
 
 CpuBackend::ExpertGroup CpuBackend::group_of(const ExpertCall& call, int64_t active) const {
   const int32_t e = scratch_.active[active];
   const int64_t first = e > 0 ? scratch_.group_end[e - 1] : 0;
-  return {call.experts[static_cast<size_t>(e)], first, {scratch_.group_end[e] - first, kernels_.max_tile_rows}};
-}
-
-void CpuBackend::gather_inputs(const ExpertCall& call) {
-  const int64_t width = call.x.width;
-  for_each_row(call.n_active, call.x.rows * call.top_k * width / call.n_active, [&](int64_t active) {
-    const ExpertGroup group = group_of(call, active);
-    for (int64_t t = 0; t < group.tiles.count(); ++t) {
-      const int64_t slot = group.first_slot + group.tiles.first(t);
-      const float* rows[kMaxTileRows];
-      for (int64_t r = 0; r < group.tiles.size(t); ++r) rows[r] = call.x.row(scratch_.grouped[slot + r]);
-      pack_tile(rows, group.tiles.size(t), width, scratch_.activations + slot * width);
-    }
-  });
+  return {call.experts[static_cast<size_t>(e)], first, scratch_.group_end[e] - first};
 }
 
 void CpuBackend::gate_and_up(const ExpertCall& call) {
-  const PackedMatrix& shape = call.sample->gate;
-  const int64_t panels = panels_per_task(shape, 2 * call.n_active, threads());
-  const int64_t tasks = ceil_div(shape.panels(), panels), tile_width = panels * kPanelWidth;
-  pool_->run(call.n_active * tasks, [&](int64_t task, int thread) {
-    const ExpertGroup group = group_of(call, task / tasks);
-    const int64_t panel = task % tasks * panels;
-    float* gate = scratch_.expert_tiles + thread * Scratch::kExpertTileFloats;
-    float* up = gate + kMaxTileRows * tile_width;
-    for (int64_t t = 0; t < group.tiles.count(); ++t) {
-      const int64_t slot = group.first_slot + group.tiles.first(t), rows = group.tiles.size(t);
-      const auto multiply = [&](const PackedMatrix& w, float* to) {
-        TileJob job = tile_job(w, panel, panels);
-        job.a = scratch_.activations + slot * w.k;
-        job.rows = rows;
-        job.c = to;
-        job.c_stride = tile_width;
-        kernels_.tile[static_cast<int>(w.encoding)](&job);
-        return job.n;
-      };
-      multiply(group.expert->gate, gate);
-      const int64_t n = multiply(group.expert->up, up);
-      const float* hidden[kMaxTileRows];
+  const int64_t width = call.sample->gate.n, strips = Scratch::strips_of(width);
+  pool_->run(call.n_active * strips, [&](int64_t task, int thread) {
+    const ExpertGroup group = group_of(call, task / strips);
+    const int64_t strip = task % strips, n = std::min<int64_t>(kStripInputs, width - strip * kStripInputs);
+    const int64_t panel = strip * kTilePanels, panels = ceil_div(n, kPanelWidth);
+    float* gate = of_thread(scratch_.tiles, 2 * Scratch::kTileFloats, thread);
+    float* up = gate + Scratch::kTileFloats;
+    for (int64_t first = 0; first < group.rows; first += kRowBlock) {
+      const int64_t slot = group.first_slot + first, rows = std::min(kRowBlock, group.rows - first);
+      const InputRows x = call.inputs.slice(slot, rows);
+      multiply_panels(x, group.expert->gate, panel, panels, nullptr, {gate, kStripInputs}, thread);
+      multiply_panels(x, group.expert->up, panel, panels, nullptr, {up, kStripInputs}, thread);
       for (int64_t r = 0; r < rows; ++r) {
-        kernels_.silu_mul(gate + r * tile_width, up + r * tile_width, n, gate + r * tile_width);
-        hidden[r] = gate + r * tile_width;
+        float* hidden = gate + r * kStripInputs;
+        kernels_.silu_mul(hidden, up + r * kStripInputs, n, hidden);
+        store_hidden(call, hidden, slot + r, strip, n);
       }
-      pack_tile(hidden, rows, n, scratch_.expert_hidden + slot * shape.n + panel * kPanelWidth * rows);
     }
   });
+}
+
+/// Columns [256 strip, 256 strip + n) of a slot's hidden row.
+void CpuBackend::store_hidden(const ExpertCall& call, const float* hidden, int64_t slot, int64_t strip, int64_t n) {
+  const int64_t width = call.sample->gate.n;
+  if (call.strip_hidden)
+    kernels_.quantise(hidden, n, scratch_.hidden_strips + slot * Scratch::strips_of(width) + strip);
+  if (call.float_hidden) std::copy_n(hidden, n, scratch_.hidden_floats + slot * width + strip * kStripInputs);
 }
 
 void CpuBackend::down(const ExpertCall& call) {
   const PackedMatrix& shape = call.sample->down;
-  const int64_t panels = panels_per_task(shape, call.n_active, threads());
-  const int64_t tasks = ceil_div(shape.panels(), panels);
-  float* outputs = scratch_.activations;  // the packed inputs are used up
-  pool_->run(call.n_active * tasks, [&](int64_t task, int) {
-    const ExpertGroup group = group_of(call, task / tasks);
-    const int64_t panel = task % tasks * panels;
-    TileJob job = tile_job(group.expert->down, panel, panels);
-    job.c_stride = shape.n;
-    for (int64_t t = 0; t < group.tiles.count(); ++t) {
-      const int64_t slot = group.first_slot + group.tiles.first(t);
-      job.a = scratch_.expert_hidden + slot * shape.k;
-      job.rows = group.tiles.size(t);
-      job.c = outputs + slot * shape.n + panel * kPanelWidth;
-      kernels_.tile[static_cast<int>(group.expert->down.encoding)](&job);
-    }
-  });
-}
-
-void CpuBackend::sum_experts(const ExpertCall& call) {
-  for_each_row(call.x.rows, call.top_k * call.x.width, [&](int64_t r) {
-    int32_t* slots = scratch_.slots + r * call.top_k;
-    float* weights = scratch_.sum_weights + r * call.top_k;
-    for (int j = 0; j < call.top_k; ++j) {  // insertion sort
-      const int32_t slot = slots[j];
-      int place = j;
-      for (; place > 0 && slots[place - 1] > slot; --place) {
-        slots[place] = slots[place - 1];
-        weights[place] = weights[place - 1];
+  const int64_t panels_each = std::min(kTilePanels, ceil_div(shape.panels(), 4 * int64_t{threads()}));
+  pool_->run(ceil_div(shape.panels(), panels_each), [&](int64_t task, int thread) {
+    const int64_t panel = task * panels_each, panels = std::min(panels_each, shape.panels() - panel);
+    const int64_t column = panel * kPanelWidth, n = std::min(panels * kPanelWidth, shape.n - column);
+    float* tile = of_thread(scratch_.tiles, 2 * Scratch::kTileFloats, thread);
+    for (int64_t r = 0; r < call.out.rows; ++r) std::fill_n(call.out.row(r) + column, n, 0.0f);
+    for (int64_t a = 0; a < call.n_active; ++a) {
+      const ExpertGroup group = group_of(call, a);
+      for (int64_t first = 0; first < group.rows; first += kRowBlock) {
+        const int64_t slot = group.first_slot + first, rows = std::min(kRowBlock, group.rows - first);
+        multiply_panels(call.hidden.slice(slot, rows), group.expert->down, panel, panels, nullptr, {tile, kStripInputs},
+                        thread);
+        for (int64_t r = 0; r < rows; ++r)
+          kernels_.add_scaled(call.out.row(scratch_.grouped[slot + r]) + column, scratch_.slot_weights[slot + r],
+                              tile + r * kStripInputs, n);
       }
-      slots[place] = slot;
-      weights[place] = call.weights[r * call.top_k + j];
     }
-    const WeightedSumJob job{scratch_.activations, slots, weights, call.top_k, call.x.width, call.out.row(r)};
-    kernels_.weighted_sum(&job);
   });
 }
 

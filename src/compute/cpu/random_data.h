@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "compute/backend.h"
@@ -57,19 +58,18 @@ struct Weights {
   Block dense;  ///< [n, k]
 };
 
-inline DType file_type(Encoding encoding) {
-  switch (encoding) {
-    case Encoding::kF32:
-      return DType::kF32;
-    case Encoding::kF16:
-      return DType::kF16;
-    case Encoding::kBF16:
-      return DType::kBF16;
-    case Encoding::kQ8_0:
-      return DType::kQ8_0;
-  }
-  return DType::kF32;
-}
+constexpr struct {
+  Encoding encoding;
+  DType file_type;
+} kEncodingTypes[] = {
+    {Encoding::kF32, DType::kF32},   {Encoding::kF16, DType::kF16},   {Encoding::kBF16, DType::kBF16},
+    {Encoding::kQ8_0, DType::kQ8_0}, {Encoding::kQ4_0, DType::kQ4_0}, {Encoding::kQ4_1, DType::kQ4_1},
+    {Encoding::kQ5_0, DType::kQ5_0}, {Encoding::kQ5_1, DType::kQ5_1}, {Encoding::kMXFP4, DType::kMXFP4},
+    {Encoding::kQ4_K, DType::kQ4_K}, {Encoding::kQ5_K, DType::kQ5_K}, {Encoding::kQ6_K, DType::kQ6_K},
+};
+static_assert(std::size(kEncodingTypes) == kEncodingCount);
+
+inline DType file_type(Encoding encoding) { return kEncodingTypes[static_cast<size_t>(encoding)].file_type; }
 
 template <typename T>
 void append_bytes(std::vector<std::byte>& bytes, T value) {
@@ -77,21 +77,64 @@ void append_bytes(std::vector<std::byte>& bytes, T value) {
   bytes.insert(bytes.end(), p, p + sizeof value);
 }
 
-/// Elements of one row as the file type has them.
-inline void append_random_row(Random& random, Encoding encoding, int64_t k, std::vector<std::byte>& bytes) {
-  for (int64_t i = 0; i < k; ++i) {
-    if (encoding == Encoding::kF32) append_bytes(bytes, random.real());
-    if (encoding == Encoding::kF16) append_bytes(bytes, f32_to_f16(random.real()));
-    if (encoding == Encoding::kBF16) append_bytes(bytes, f32_to_bf16(random.real()));
-    if (encoding != Encoding::kQ8_0) continue;
-    if (i % 32 == 0) append_bytes(bytes, f32_to_f16(random.real() / 64));
-    append_bytes(bytes, static_cast<int8_t>(random.below(256) - 128));
+inline void append_random_bytes(Random& random, int n, std::vector<std::byte>& bytes) {
+  for (int i = 0; i < n; ++i) append_bytes(bytes, static_cast<uint8_t>(random.below(256)));
+}
+inline void append_random_half(Random& random, std::vector<std::byte>& bytes) {
+  append_bytes(bytes, f32_to_f16(random.real() / 64));
+}
+
+/// One block as the file type has it: scales of a sensible size, everything else any bits.
+inline void append_random_block(Random& random, Encoding encoding, std::vector<std::byte>& bytes) {
+  const int size = info(file_type(encoding)).block_bytes;
+  switch (encoding) {
+    case Encoding::kF32:
+      return append_bytes(bytes, random.real());
+    case Encoding::kF16:
+      return append_bytes(bytes, f32_to_f16(random.real()));
+    case Encoding::kBF16:
+      return append_bytes(bytes, f32_to_bf16(random.real()));
+    case Encoding::kMXFP4:
+      append_bytes(bytes, static_cast<uint8_t>(118 + random.below(10)));
+      return append_random_bytes(random, size - 1, bytes);
+    case Encoding::kQ6_K:  // its scale comes last
+      append_random_bytes(random, size - 2, bytes);
+      return append_random_half(random, bytes);
+    case Encoding::kQ4_1:
+    case Encoding::kQ5_1:
+    case Encoding::kQ4_K:
+    case Encoding::kQ5_K:
+      append_random_half(random, bytes);
+      append_random_half(random, bytes);
+      return append_random_bytes(random, size - 4, bytes);
+    default:
+      append_random_half(random, bytes);
+      return append_random_bytes(random, size - 2, bytes);
   }
 }
 
-inline Weights random_weights(Random& random, Encoding encoding, int64_t n, int64_t k) {
+/// Elements of one row as the file type has them.
+inline void append_random_row(Random& random, Encoding encoding, int64_t k, std::vector<std::byte>& bytes) {
+  for (int64_t i = 0; i < k; i += info(file_type(encoding)).block_elements)
+    append_random_block(random, encoding, bytes);
+}
+
+/// A width that the encoding can have: a few blocks.
+inline int64_t random_inputs(Random& random, Encoding encoding) {
+  if (!is_quantised(encoding)) return 1 + random.below(170);
+  return block_inputs(encoding) == 256 ? 256 * (1 + random.below(3)) : 32 * (1 + random.below(20));
+}
+
+/// `fill` >= 0: all bits beside the first scale of a block come from that byte.
+inline Weights random_weights(Random& random, Encoding encoding, int64_t n, int64_t k, int fill = -1) {
   std::vector<std::byte> file;
   for (int64_t row = 0; row < n; ++row) append_random_row(random, encoding, k, file);
+  const bool scale_last = encoding == Encoding::kQ6_K;
+  const auto block = static_cast<size_t>(info(file_type(encoding)).block_bytes);
+  for (size_t i = 0; fill >= 0 && i < file.size(); ++i) {
+    const size_t at = i % block;
+    if (scale_last ? at + 2 < block : at >= 4) file[i] = static_cast<std::byte>(fill);
+  }
   Weights w;
   w.lines.resize(static_cast<size_t>(packed_bytes(encoding, n, k) + 63) / 64);
   auto* bytes = reinterpret_cast<std::byte*>(w.lines.data());
@@ -102,7 +145,9 @@ inline Weights random_weights(Random& random, Encoding encoding, int64_t n, int6
   return w;
 }
 
-constexpr Encoding kEncodings[] = {Encoding::kF32, Encoding::kF16, Encoding::kBF16, Encoding::kQ8_0};
+constexpr Encoding kEncodings[] = {Encoding::kF32,   Encoding::kF16,  Encoding::kBF16, Encoding::kQ8_0,
+                                   Encoding::kQ4_0,  Encoding::kQ4_1, Encoding::kQ5_0, Encoding::kQ5_1,
+                                   Encoding::kMXFP4, Encoding::kQ4_K, Encoding::kQ5_K, Encoding::kQ6_K};
 
 /// The keys and values of one sequence.
 struct Cache {

@@ -39,10 +39,10 @@ void choose_best(const float* probabilities, const RouterParams& p, int32_t* ids
 
 void CpuBackend::route(Rows logits, const RouterParams& p, int32_t* ids, float* weights) {
   COLIBRI_CHECK(p.kind == RouterKind::kSoftmaxTopK && logits.width == p.n_experts);
-  COLIBRI_CHECK(p.top_k >= 1 && p.top_k <= p.n_experts &&
-                logits.rows * logits.width <= Scratch::activation_floats(limits_));
+  COLIBRI_CHECK(p.top_k >= 1 && p.top_k <= p.n_experts && logits.rows <= limits_.max_rows &&
+                p.n_experts <= limits_.n_experts);
   for_each_row(logits.rows, logits.width, [&](int64_t r) {
-    float* probabilities = scratch_.activations + r * logits.width;
+    float* probabilities = scratch_.probabilities + r * logits.width;
     kernels_.softmax(logits.row(r), logits.width, probabilities);
     choose_best(probabilities, p, ids + r * p.top_k, weights + r * p.top_k);
   });

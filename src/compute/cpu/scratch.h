@@ -11,44 +11,72 @@
 namespace colibri::compute {
 
 struct Scratch {
-  float* activations = nullptr;    ///< packed inputs of a matmul, or of all experts; experts' outputs; probabilities
-  float* expert_hidden = nullptr;  ///< packed [assignments, max_expert_width]
-  float* expert_tiles = nullptr;   ///< per thread: gate and up of one tile of one task
-  float* attention = nullptr;      ///< per thread
-  float* sum_weights = nullptr;    ///< [assignments]
-  int32_t* slots = nullptr;        ///< [assignments]: where the choices of each row stand in the grouped order
-  int32_t* grouped = nullptr;      ///< [assignments]: rows, ordered by expert
-  int32_t* group_end = nullptr;    ///< [n_experts]: end of each expert's part of `grouped`
-  int32_t* active = nullptr;       ///< [n_experts]: experts that have rows
+  // What rows are made of. Kernels find rows through lists of pointers, so that nothing is copied to group them.
+  ActivationStrip* strips = nullptr;             ///< [max_rows, strips of the widest input]
+  const float** float_rows = nullptr;            ///< [row_pointers]
+  const ActivationStrip** strip_rows = nullptr;  ///< [row_pointers]
+  float* probabilities = nullptr;                ///< [max_rows, n_experts]
 
-  static constexpr int64_t kExpertTileFloats = 2 * kMaxTileRows * kMaxPanelsPerTask * kPanelWidth;
+  // Experts. An assignment is a row with one of its experts; its place among all, ordered by expert, is its slot.
+  ActivationStrip* hidden_strips = nullptr;             ///< [assignments, strips of max_expert_width]
+  float* hidden_floats = nullptr;                       ///< [assignments, max_expert_width]
+  const ActivationStrip** hidden_strip_rows = nullptr;  ///< [assignments]
+  const float** hidden_float_rows = nullptr;            ///< [assignments]
+  float* slot_weights = nullptr;                        ///< [assignments]: what the slot's output is multiplied with
+  int32_t* grouped = nullptr;                           ///< [assignments]: the slot's row
+  int32_t* group_end = nullptr;                         ///< [n_experts]: end of each expert's slots
+  int32_t* active = nullptr;                            ///< [n_experts]: experts that have rows
 
+  // Per thread.
+  float* tiles = nullptr;     ///< outputs of up to kRowBlock rows and kTilePanels panels, twice
+  float* sums = nullptr;      ///< ProductJob::sums of kRowBlock rows
+  float* packed = nullptr;    ///< a float tile's inputs
+  float* expanded = nullptr;  ///< a strip of a quantised panel as floats
+  float* attention = nullptr;
+
+  static constexpr int64_t kTileFloats = kRowBlock * kTilePanels * kPanelWidth;
+  static constexpr int64_t kSumFloats = kRowBlock * kMaxDotPanels * kPanelWidth;
+  static constexpr int64_t kExpandedFloats = int64_t{kStripInputs} * kPanelWidth;
+
+  static int64_t strips_of(int64_t inputs) { return ceil_div(inputs, kStripInputs); }
+  static int64_t widest_input(const BackendLimits& l) {
+    return std::max({l.max_inputs, l.max_expert_inputs, l.max_expert_width});
+  }
   static int64_t assignments(const BackendLimits& l) { return l.n_experts > 0 ? l.max_rows * l.top_k : 0; }
-  static int64_t expert_inputs(const BackendLimits& l) {
-    return l.max_expert_inputs > 0 ? l.max_expert_inputs : l.max_inputs;
-  }
-  static int64_t activation_floats(const BackendLimits& l) {
-    return std::max({l.max_rows * l.max_inputs, assignments(l) * expert_inputs(l), l.max_rows * l.n_experts});
-  }
+  static int64_t row_pointers(const BackendLimits& l) { return std::max(l.max_rows, assignments(l)); }
+  static int64_t packed_floats(const BackendLimits& l) { return kMaxTileRows * widest_input(l); }
   static int64_t attention_floats(const BackendLimits& l) {
     const int64_t width = ceil_div(l.head_dim, kPanelWidth) * kPanelWidth;
     return l.head_dim > 0 ? kAttentionRows * (2 * width + kKeyTileWidth + kLanes) : 0;  // as AttentionJob::scratch says
   }
 
-  /// Calls take(elements) for each part, in order; it returns where the part lies (or null when only counting).
+  /// Calls take(count, bytes each) for each part, in order; it returns where the part lies (or null when only
+  /// counting).
   template <typename Take>
   static Scratch lay_out(const BackendLimits& l, int threads, Take take) {
-    const int64_t n = assignments(l);
+    const int64_t n = assignments(l), strips = l.quantised_experts ? n : 0, floats = l.float_experts ? n : 0;
     Scratch s;
-    s.activations = static_cast<float*>(take(activation_floats(l)));
-    s.expert_hidden = static_cast<float*>(take(n * l.max_expert_width));
-    s.expert_tiles = static_cast<float*>(take(n > 0 ? threads * kExpertTileFloats : 0));
-    s.attention = static_cast<float*>(take(threads * attention_floats(l)));
-    s.sum_weights = static_cast<float*>(take(n));
-    s.slots = static_cast<int32_t*>(take(n));
-    s.grouped = static_cast<int32_t*>(take(n));
-    s.group_end = static_cast<int32_t*>(take(l.n_experts));
-    s.active = static_cast<int32_t*>(take(l.n_experts));
+    const auto part = [&take](auto*& pointer, int64_t count) {
+      using Element = std::remove_reference_t<decltype(*pointer)>;
+      pointer = static_cast<Element*>(take(count, static_cast<int64_t>(sizeof(Element))));
+    };
+    part(s.strips, l.max_rows * strips_of(widest_input(l)));
+    part(s.float_rows, row_pointers(l));
+    part(s.strip_rows, row_pointers(l));
+    part(s.probabilities, l.max_rows * l.n_experts);
+    part(s.hidden_strips, strips * strips_of(l.max_expert_width));
+    part(s.hidden_floats, floats * l.max_expert_width);
+    part(s.hidden_strip_rows, n);
+    part(s.hidden_float_rows, n);
+    part(s.slot_weights, n);
+    part(s.grouped, n);
+    part(s.group_end, l.n_experts);
+    part(s.active, l.n_experts);
+    part(s.tiles, n > 0 ? threads * 2 * kTileFloats : 0);
+    part(s.sums, threads * kSumFloats);
+    part(s.packed, threads * packed_floats(l));
+    part(s.expanded, threads * kExpandedFloats);
+    part(s.attention, threads * attention_floats(l));
     return s;
   }
 };

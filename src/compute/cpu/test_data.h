@@ -8,10 +8,10 @@ namespace colibri::compute {
 /// Large enough for every problem of these tests.
 inline BackendLimits test_limits() {
   BackendLimits l;
-  l.max_rows = 96;
-  l.max_inputs = 512;
-  l.max_expert_width = 96;
-  l.max_expert_inputs = 128;
+  l.max_rows = 160;
+  l.max_inputs = 768;
+  l.max_expert_width = 384;
+  l.max_expert_inputs = 384;
   l.n_experts = 16;
   l.top_k = 6;
   l.head_dim = 80;
@@ -21,8 +21,9 @@ inline BackendLimits test_limits() {
   return l;
 }
 
-inline std::unique_ptr<Backend> test_backend(const std::string& isa, int threads = 1) {
+inline std::unique_ptr<Backend> test_backend(const std::string& isa, int threads = 1, bool float_activations = false) {
   BackendOptions options;
+  options.float_activations = float_activations;
   options.isa = isa;
   options.threads = threads;
   options.limits = test_limits();

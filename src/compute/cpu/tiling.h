@@ -1,5 +1,5 @@
-// How the work of a matrix product is cut: rows into tiles, tiles and panels into tasks. None of it changes a result.
-// Also the packing of a tile's activations.
+// How the work of a matrix product is cut: rows into blocks and tiles, panels into tasks. None of it changes a result.
+// Also the packing of a float tile's activations.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,12 @@
 namespace colibri::compute {
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// Rows that a task takes at once: enough to pay for unpacking weights, few enough that their activations and outputs
+/// stay in a core's second-level cache.
+constexpr int64_t kRowBlock = 128;
+/// Panels of one task of the experts: the outputs of one strip of the next matrix.
+constexpr int64_t kTilePanels = kStripInputs / kPanelWidth;
 
 /// `rows` cut into as few tiles of at most `most` rows as possible, all nearly equal.
 struct RowTiles {
@@ -23,12 +29,12 @@ struct RowTiles {
 
 constexpr int64_t kMaxPanelsPerTask = 32;
 
-/// Panels that one task multiplies: few enough that their weights stay in a core's second-level cache while the row
-/// tiles pass over them, and that there are tasks for every thread. `matrices` of this shape share the tasks.
-inline int64_t panels_per_task(const PackedMatrix& w, int64_t matrices, int threads) {
+/// Panels that one task multiplies: few enough that their weights stay in a core's second-level cache while the rows
+/// pass over them, and that there are tasks for every thread.
+inline int64_t panels_per_task(const PackedMatrix& w, int threads) {
   constexpr int64_t kCacheBytes = 512 * 1024;
   const int64_t cached = kCacheBytes / std::max<int64_t>(1, panel_bytes(w.encoding, w.k));
-  const int64_t shared = ceil_div(w.panels() * matrices, 4 * int64_t{threads});
+  const int64_t shared = ceil_div(w.panels(), 4 * int64_t{threads});
   const int64_t panels = std::clamp<int64_t>(std::min(cached, shared), 1, kMaxPanelsPerTask);
   return panels >= 8 ? panels / 8 * 8 : panels >= 4 ? 4 : panels;
 }

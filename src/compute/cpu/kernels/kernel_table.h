@@ -14,6 +14,8 @@ namespace colibri::compute {
 
 constexpr int kLanes = 16;          ///< floats of one vector, outputs of one panel
 constexpr int kMaxTileRows = 12;    ///< most rows of one tile on any level
+constexpr int kStripWidth = 256;    ///< inputs of one strip of a quantised panel
+constexpr int kMaxDotPanels = 2;    ///< panels that a level multiplies side by side
 constexpr int kKeyTileWidth = 64;   ///< keys of one step of the online softmax
 constexpr int kAttentionRows = 48;  ///< query rows of one attention call
 
@@ -29,6 +31,28 @@ struct TileJob {
   float* c = nullptr;            ///< output of row 0, panel 0
   int64_t c_stride = 0;          ///< floats from one row to the next
   bool accumulate = false;       ///< the chains start from c instead of 0
+};
+
+/// Up to 256 inputs of one row as 8-bit numbers: x is about scale * q. Elements beyond the row's end are 0.
+struct alignas(64) ActivationStrip {
+  int8_t q[kStripWidth];           ///< x / scale to the nearest whole number, halves to even; in [-127, 127]
+  int16_t sums[kStripWidth / 16];  ///< of q, over runs of 16
+  float scale;                     ///< largest |x| / 127; NaN when an x is not finite, 0 when all are about 0
+};
+
+/// c[r, n] = sum over k of x[r, k] * w[n, k] for 8-bit activations and a quantised encoding. Per strip, sums of
+/// products are whole numbers and exact; the float part is a fixed chain (product_inl.h).
+struct ProductJob {
+  const ActivationStrip* const* x = nullptr;  ///< [rows]: each row's strips
+  int64_t rows = 0;
+  int64_t k = 0;
+  const void* panels = nullptr;  ///< first panel, encoded as the function says
+  int64_t panel_stride = 0;      ///< bytes from one panel to the next
+  int64_t n = 0;                 ///< outputs, counted from the first panel's first
+  const float* bias = nullptr;   ///< [n], added last; or null
+  float* c = nullptr;            ///< output of row 0, panel 0
+  int64_t c_stride = 0;          ///< floats from one row to the next
+  float* sums = nullptr;         ///< scratch [rows][kMaxDotPanels * 16]
 };
 
 /// Causal attention of some query rows of one KV head. The rows of a segment and the heads of a group are one list:
@@ -49,16 +73,6 @@ struct AttentionJob {
   float* scratch = nullptr;  ///< [kAttentionRows][2 * width + kKeyTileWidth + 16], width: head_dim in whole panels
 };
 
-/// out[i] = sum over j of weights[j] * inputs[slots[j] * n + i], in the order of j.
-struct WeightedSumJob {
-  const float* inputs = nullptr;
-  const int32_t* slots = nullptr;
-  const float* weights = nullptr;
-  int64_t terms = 0;
-  int64_t n = 0;
-  float* out = nullptr;
-};
-
 /// One row of heads [heads, head_dim]: the first 2 * half elements of each turn by the angles of cos and sin [half].
 struct RopeJob {
   float* row = nullptr;
@@ -72,7 +86,9 @@ struct RopeJob {
 
 struct KernelTable {
   int max_tile_rows;
-  void (*tile[4])(const TileJob* job);  ///< by Encoding: f32, f16, bf16, q8_0
+  void (*tile[3])(const TileJob* job);        ///< by Encoding: f32, f16, bf16
+  void (*product[9])(const ProductJob* job);  ///< by Encoding, from q8_0 on
+  void (*quantise)(const float* x, int64_t k, ActivationStrip* strips);
   void (*attention)(const AttentionJob* job);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
   void (*add)(float* x, const float* y, int64_t n);
@@ -81,12 +97,13 @@ struct KernelTable {
   void (*scale_by_sigmoid)(float* x, float gate, int64_t n);
   void (*rope)(const RopeJob* job);
   void (*softmax)(const float* x, int64_t n, float* y);
-  void (*weighted_sum)(const WeightedSumJob* job);
+  void (*add_scaled)(float* sum, float factor, const float* x, int64_t n);  ///< sum = fma(factor, x, sum)
 };
 
 extern const KernelTable kScalarKernels;
 extern const KernelTable kSse4Kernels;
 extern const KernelTable kAvx2Kernels;
+extern const KernelTable kAvxVnniKernels;
 extern const KernelTable kAvx512Kernels;
 
 }  // namespace colibri::compute

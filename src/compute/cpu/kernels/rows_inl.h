@@ -1,4 +1,4 @@
-// Operations on single rows: norms, activations, RoPE, softmax, weighted sums. Over the F32x16 included before.
+// Operations on single rows: norms, activations, RoPE, softmax. Over the F32x16 included before.
 #pragma once
 
 #include <stdint.h>
@@ -106,12 +106,9 @@ void softmax(const float* x, int64_t n, float* y) {
   for_each_run(n, [&](int64_t i, int64_t lanes) { store_run(y + i, lanes, div(load_run(y + i, lanes), sum)); });
 }
 
-void weighted_sum(const WeightedSumJob* job) {
-  for_each_run(job->n, [&](int64_t i, int64_t lanes) {
-    F32x16 sum = zero();
-    for (int64_t j = 0; j < job->terms; ++j)
-      sum = fma(broadcast(job->weights[j]), load_run(job->inputs + job->slots[j] * job->n + i, lanes), sum);
-    store_run(job->out + i, lanes, sum);
+void add_scaled(float* sum, float factor, const float* x, int64_t n) {
+  for_each_run(n, [&](int64_t i, int64_t lanes) {
+    store_run(sum + i, lanes, fma(broadcast(factor), load_run(x + i, lanes), load_run(sum + i, lanes)));
   });
 }
 

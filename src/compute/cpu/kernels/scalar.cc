@@ -1,6 +1,6 @@
 // The kernels in plain C.
-#include "compute/cpu/kernels/vec_scalar.h"
-// The vector type comes first: everything below is written over it.
+#include "compute/cpu/kernels/ints_scalar.h"
+// The vectors come first: everything below is written over them.
 #include "compute/cpu/kernels/table_inl.h"
 
 namespace colibri::compute {

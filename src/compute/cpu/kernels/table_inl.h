@@ -3,6 +3,8 @@
 
 #include "compute/cpu/kernels/attention_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
+#include "compute/cpu/kernels/product_inl.h"
+#include "compute/cpu/kernels/quantise_inl.h"
 #include "compute/cpu/kernels/rows_inl.h"
 #include "compute/cpu/kernels/tile_inl.h"
 
@@ -12,12 +14,20 @@ namespace {
 static_assert(kTileRows <= kMaxTileRows);
 
 constexpr KernelTable kTable = {
-    kTileRows,    {tile<F32Weights>, tile<F16Weights>, tile<BF16Weights>, tile<Q8Weights>},
-    attention,    rms_norm,
-    add_row,      clamp,
-    silu_mul,     scale_by_sigmoid,
-    rope,         softmax,
-    weighted_sum,
+    kTileRows,
+    {tile<F32Weights>, tile<F16Weights>, tile<BF16Weights>},
+    {product<Q8_0>, product<Q4_0>, product<Q4_1>, product<Q5_0>, product<Q5_1>, product<MXFP4>, product<Q4_K>,
+     product<Q5_K>, product<Q6_K>},
+    quantise,
+    attention,
+    rms_norm,
+    add_row,
+    clamp,
+    silu_mul,
+    scale_by_sigmoid,
+    rope,
+    softmax,
+    add_scaled,
 };
 
 }  // namespace

@@ -29,19 +29,6 @@ using F32Weights = PlainWeights<float, load>;
 using F16Weights = PlainWeights<uint16_t, load_f16>;
 using BF16Weights = PlainWeights<uint16_t, load_bf16>;
 
-struct Q8Weights {
-  static constexpr int64_t kBlock = 32;
-  static constexpr int64_t kScaleBytes = kLanes * 2;
-  static constexpr int64_t kBlockBytes = kScaleBytes + kBlock * kLanes;
-  using Scale = F32x16;
-  static COLIBRI_INLINE Scale scale(const unsigned char* block) {
-    return load_f16(reinterpret_cast<const uint16_t*>(block));
-  }
-  static COLIBRI_INLINE F32x16 weights(const unsigned char* block, int64_t i, Scale scale) {
-    return mul(load_i8(reinterpret_cast<const int8_t*>(block + kScaleBytes) + i * kLanes), scale);
-  }
-};
-
 // How the rows of `a` lie: side by side for each k, or one after the other.
 template <int MR>
 struct PackedRows {

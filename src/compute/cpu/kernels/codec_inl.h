@@ -1,0 +1,180 @@
+// How a strip of a quantised panel (tensor/packed.h) is read: its scales, and its lines of bytes. Over the vectors
+// included before.
+#pragma once
+
+#include <stdint.h>
+
+#include "compute/cpu/kernels/kernel_table.h"
+#include "compute/cpu/kernels/macros.h"
+
+namespace colibri::compute {
+namespace {
+
+constexpr int64_t kLine = 64;
+constexpr int kGroup = 32;  ///< inputs that share a scale, except in Q6_K
+constexpr int kStripGroups = kStripWidth / kGroup;
+constexpr int kGroupLines = kGroup / 4;
+
+/// What the scales of a strip become before its lines are multiplied. Which parts are used depends on Form.
+struct alignas(64) StripScales {
+  float d[kStripGroups][kLanes];  ///< per group; of the whole strip in [0] for kSuper32 and kSuper16
+  float m[kStripGroups][kLanes];  ///< per group, added; in [0] for kSuper32, subtracted
+  int32_t sc[2 * kStripGroups][kLanes];
+  int32_t pairs[kStripGroups][kLanes];  ///< two 16-bit factors of the sums of a group's two runs of 16 activations
+};
+
+/// How weights follow from bytes u.
+enum class Form {
+  kCentred,  ///< d * (u - offset)
+  kMinimum,  ///< d * u + m
+  kSuper32,  ///< d * sc * u - m * factor, sc and factor per 32
+  kSuper16,  ///< d * sc * (u - 32), sc per 16
+};
+
+constexpr int64_t whole_lines(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+COLIBRI_INLINE F32x16 load_halves(const uint8_t* p) { return load_f16(reinterpret_cast<const uint16_t*>(p)); }
+
+// ---- scales ----
+
+/// half d[16] per group.
+struct GroupScales {
+  static constexpr int64_t bytes(int64_t inputs) { return whole_lines(inputs); }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t inputs, StripScales* out) {
+    for (int64_t g = 0; g < inputs / kGroup; ++g) store(out->d[g], load_halves(p + 2 * kLanes * g));
+  }
+};
+
+/// half d[16], m[16] per group.
+struct GroupScalesAndMinima {
+  static constexpr int64_t bytes(int64_t inputs) { return 2 * inputs; }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t inputs, StripScales* out) {
+    for (int64_t g = 0; g < inputs / kGroup; ++g) {
+      store(out->d[g], load_halves(p + kLine * g));
+      store(out->m[g], load_halves(p + kLine * g + 2 * kLanes));
+    }
+  }
+};
+
+/// Exponents: 2^(e - 128).
+struct GroupExponents {
+  static constexpr int64_t bytes(int64_t inputs) { return whole_lines(inputs / 2); }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t inputs, StripScales* out) {
+    for (int64_t g = 0; g < inputs / kGroup; ++g) {
+      const I32x16 e = load_u8(p + kLanes * g);
+      const I32x16 normal = shift_left(larger(add(e, broadcast_int(-1)), zero_int()), 23);
+      // Below 2^-126 a float has its bit in the mantissa: 2^-128 is 0x200000 (t = 2), 2^-127 is 0x400000 (t = 1).
+      const I32x16 t = larger(add(broadcast_int(2), mul(e, broadcast_int(-1))), zero_int());
+      const I32x16 small = mul(t, add(broadcast_int(0x700000), mul(t, broadcast_int(-0x300000))));
+      store(out->d[g], float_of_bits(bit_or(normal, small)));
+    }
+  }
+};
+
+/// half d[16], dmin[16]; words of 6-bit scales and minima.
+struct SuperScales {
+  static constexpr int64_t bytes(int64_t /*inputs*/) { return 4 * kLine; }
+  static COLIBRI_INLINE I32x16 six_bits(I32x16 low, int low_shift, I32x16 high, int high_shift) {
+    const I32x16 four = bit_and(shift_right(low, low_shift), broadcast_int(15));
+    return bit_or(four, shift_left(bit_and(shift_right(high, high_shift), broadcast_int(3)), 4));
+  }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
+    store(out->d[0], load_halves(p));
+    store(out->m[0], load_halves(p + 2 * kLanes));
+    const I32x16 sc = load_ints(p + kLine), m = load_ints(p + 2 * kLine), high = load_ints(p + 3 * kLine);
+    COLIBRI_UNROLL
+    for (int g = 0; g < kStripGroups; ++g) {
+      store_ints(out->sc[g], six_bits(sc, 4 * g, high, 2 * g));
+      const I32x16 factor = six_bits(m, 4 * g, high, 16 + 2 * g);
+      store_ints(out->pairs[g], bit_or(factor, shift_left(factor, 16)));
+    }
+  }
+};
+
+/// int8 sc[16][16]; half d[16].
+struct SignedSuperScales {
+  static constexpr int64_t kScales = 16 * kLanes;
+  static constexpr int64_t bytes(int64_t /*inputs*/) { return whole_lines(kScales + 2 * kLanes); }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
+    store(out->d[0], load_halves(p + kScales));
+    COLIBRI_UNROLL
+    for (int g = 0; g < kStripGroups; ++g) {
+      const I32x16 first = load_s8(p + 2 * g * kLanes), second = load_s8(p + (2 * g + 1) * kLanes);
+      store_ints(out->sc[2 * g], first);
+      store_ints(out->sc[2 * g + 1], second);
+      store_ints(out->pairs[g], bit_or(bit_and(first, broadcast_int(0xffff)), shift_left(second, 16)));
+    }
+  }
+};
+
+// ---- lines: line(low, high, inputs, g, i) is number i of the eight lines of group g ----
+
+struct Bytes {
+  static constexpr int64_t low_bytes(int64_t inputs) { return 16 * inputs; }
+  static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
+    return load_line(low + (kGroupLines * g + i) * kLine);
+  }
+};
+
+struct Nibbles {
+  static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
+  static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
+    return bits_from(load_line(low + (kGroupLines * g + i) / 2 * kLine), i % 2 * 4, 15);
+  }
+};
+
+struct FiveBits {
+  static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
+  static constexpr int64_t high_bytes(int64_t inputs) { return 2 * inputs; }
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
+    return join_bits(Nibbles::line(low, high, g, i), bits_from(load_line(high + g * kLine), i, 1));
+  }
+};
+
+struct SixBits {
+  static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
+  static constexpr int64_t high_bytes(int64_t inputs) { return 4 * inputs; }
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
+    const U8x64 two = bits_from(load_line(high + (2 * g + i / 4) * kLine), i % 4 * 2, 3);
+    return join_bits(Nibbles::line(low, high, g, i), two);
+  }
+};
+
+constexpr int kMxfp4Offset = 12;
+struct Mxfp4Codes : Nibbles {
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
+    static const uint8_t table[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};  // values + offset
+    return look_up(table, Nibbles::line(low, high, g, i));
+  }
+};
+
+// ---- encodings ----
+
+template <Form kFormOf, typename ScalesOf, typename LinesOf, int kOffsetOf = 0>
+struct Codec {
+  static constexpr Form kForm = kFormOf;
+  static constexpr int kOffset = kOffsetOf;
+  static constexpr bool kSmall = kOffset < 128;  ///< bytes are small: see dot4
+  using Scales = ScalesOf;
+  using Lines = LinesOf;
+  static constexpr int64_t low_at(int64_t inputs) { return Scales::bytes(inputs); }
+  static constexpr int64_t high_at(int64_t inputs) { return low_at(inputs) + Lines::low_bytes(inputs); }
+  static constexpr int64_t strip_bytes(int64_t inputs) {
+    return high_at(inputs) + whole_lines(Lines::high_bytes(inputs));
+  }
+};
+
+using Q8_0 = Codec<Form::kCentred, GroupScales, Bytes, 128>;
+using Q4_0 = Codec<Form::kCentred, GroupScales, Nibbles, 8>;
+using Q4_1 = Codec<Form::kMinimum, GroupScalesAndMinima, Nibbles>;
+using Q5_0 = Codec<Form::kCentred, GroupScales, FiveBits, 16>;
+using Q5_1 = Codec<Form::kMinimum, GroupScalesAndMinima, FiveBits>;
+using MXFP4 = Codec<Form::kCentred, GroupExponents, Mxfp4Codes, kMxfp4Offset>;
+using Q4_K = Codec<Form::kSuper32, SuperScales, Nibbles>;
+using Q5_K = Codec<Form::kSuper32, SuperScales, FiveBits>;
+using Q6_K = Codec<Form::kSuper16, SignedSuperScales, SixBits, 32>;
+
+}  // namespace
+}  // namespace colibri::compute

@@ -1,0 +1,53 @@
+// Rows of floats -> strips of 8-bit activations. Over the vectors included before.
+#pragma once
+
+#include <stdint.h>
+
+#include "compute/cpu/kernels/kernel_table.h"
+#include "compute/cpu/kernels/macros.h"
+#include "compute/cpu/kernels/math_inl.h"
+
+namespace colibri::compute {
+namespace {
+
+constexpr int32_t kInfinityBits = 0x7f800000;
+
+/// The bits of the largest |x|; as whole numbers they order like the magnitudes, with infinity and NaN on top.
+COLIBRI_INLINE int32_t largest_magnitude_bits(const float* x, int64_t n) {
+  I32x16 largest = zero_int();
+  for_each_run(n, [&](int64_t i, int64_t lanes) {
+    largest = larger(largest, bit_and(bits_of(load_run(x + i, lanes)), broadcast_int(0x7fffffff)));
+  });
+  int32_t lane[16], result = 0;
+  store_ints(lane, largest);
+  for (int i = 0; i < 16; ++i) result = lane[i] > result ? lane[i] : result;
+  return result;
+}
+
+void quantise_strip(const float* x, int64_t n, ActivationStrip* strip) {
+  const int32_t bits = largest_magnitude_bits(x, n);
+  float largest;
+  __builtin_memcpy(&largest, &bits, sizeof largest);
+  const bool finite = bits < kInfinityBits, tiny = largest < 0x1p-100f;
+  const float inverse = finite && !tiny ? 127.0f / largest : 0.0f;
+  strip->scale = !finite ? __builtin_nanf("") : tiny ? 0.0f : largest / 127.0f;
+  __builtin_memset(strip->q, 0, sizeof strip->q + sizeof strip->sums);
+  if (inverse == 0.0f) return;
+  const F32x16 factor = broadcast(inverse);
+  for_each_run(n, [&](int64_t i, int64_t lanes) {
+    const I32x16 q = to_int(mul(load_run(x + i, lanes), factor));
+    store_bytes(strip->q + i, q);
+    int32_t lane[16], sum = 0;
+    store_ints(lane, q);
+    for (int l = 0; l < 16; ++l) sum += lane[l];
+    strip->sums[i / 16] = static_cast<int16_t>(sum);
+  });
+}
+
+void quantise(const float* x, int64_t k, ActivationStrip* strips) {
+  for (int64_t first = 0; first < k; first += kStripWidth, ++strips)
+    quantise_strip(x + first, k - first < kStripWidth ? k - first : kStripWidth, strips);
+}
+
+}  // namespace
+}  // namespace colibri::compute
