@@ -34,6 +34,16 @@ bool ignorable(const TensorInfo& tensor, bool tied_head) {
   return tied_head && tensor.name.ends_with("lm_head.weight");
 }
 
+// " F32, F16, ...": every type that has an encoding.
+std::string types_read() {
+  std::string types;
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (encoding_for(dtype)) types += (types.empty() ? " " : ", ") + std::string(info(dtype).name);
+  }
+  return types;
+}
+
 }  // namespace
 
 // Walks the spec once and turns it into jobs.
@@ -105,7 +115,7 @@ class WeightPlanner {
     if (!encoding_for(tensor.dtype))
       return Error{ErrorCode::kUnsupported, file_of(tensor) + ": tensor " + tensor.name + " is " +
                                                 std::string(info(tensor.dtype).name) +
-                                                ", which this version does not read; it reads F32, F16, BF16 and Q8_0"};
+                                                ", which this version does not read; it reads" + types_read()};
     used_.insert(&tensor);
     return {};
   }

@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include "tensor/random_blocks.h"
 
 namespace colibri {
 namespace {
@@ -76,6 +79,27 @@ TEST(Convert, Q8BlocksNeedNoAlignment) {
   EXPECT_EQ(out[31], 15.5f);
   EXPECT_EQ(out[32], 256.0f);
   EXPECT_EQ(out[63], -62.0f);
+}
+
+// `validate` finds damaged scales by converting: they must show whatever the codes and the other scales are.
+TEST(Convert, ScalesThatAreNotFiniteAlwaysShow) {
+  for (const DType dtype : kFileTypes) {
+    const int n = info(dtype).block_elements;
+    for (const int64_t half : half_offsets(dtype)) {
+      for (const uint16_t scale : {uint16_t{0x7c00}, uint16_t{0xfc00}, uint16_t{0x7e01}}) {
+        std::vector<std::byte> block(static_cast<size_t>(info(dtype).block_bytes));
+        std::memcpy(block.data() + half, &scale, sizeof scale);
+        std::vector<float> out(static_cast<size_t>(n));
+        convert_to_f32(dtype, block.data(), n, out.data());
+        EXPECT_FALSE(std::all_of(out.begin(), out.end(), [](float v) { return std::isfinite(v); }))
+            << info(dtype).name << " half at " << half;
+      }
+    }
+  }
+}
+
+TEST(Convert, ScaleOfMxfp4IsAPowerOfTwoDownToTheSmallest) {
+  for (int e = 0; e < 256; ++e) EXPECT_EQ(half_e8m0_to_f32(static_cast<uint8_t>(e)), std::ldexp(1.0f, e - 128)) << e;
 }
 
 TEST(ConvertDeathTest, PartialBlocksAreAProgrammingError) {

@@ -24,8 +24,13 @@ std::string describe(const BlockMatrix& m) {
 
 TEST(Packed, EveryEncodingHasItsFileType) {
   for (int i = 0; i < kEncodingCount; ++i) EXPECT_EQ(encoding_for(kFileTypes[i]), static_cast<Encoding>(i));
-  EXPECT_EQ(encoding_for(DType::kQ2_K), std::nullopt);
-  EXPECT_EQ(encoding_for(DType::kI32), std::nullopt);
+  int packable = 0;
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(info(dtype).readable, encoding_for(dtype).has_value()) << info(dtype).name;
+    packable += encoding_for(dtype).has_value();
+  }
+  EXPECT_EQ(packable, kEncodingCount);
   EXPECT_EQ(name(Encoding::kMXFP4), "mxfp4");
   EXPECT_EQ(name(Encoding::kQ6_K), "q6_k");
 }
