@@ -115,7 +115,7 @@ void pack_k_scales(const std::byte* src, const Lane& lane) {
   store_line(words, 0, low_nibbles(scales) | low_nibbles(last) << 16);
   store_line(words, 1, low_nibbles(minima) | low_nibbles(last >> 4) << 16);
   store_line(words, 2,
-             low_pairs(scales >> 4) | low_pairs(scales >> 6) << 8 | low_pairs(minima >> 4) << 16 |
+             low_pairs(scales >> 4) | low_pairs(minima >> 4) << 8 | low_pairs(scales >> 6) << 16 |
                  low_pairs(minima >> 6) << 24);
 }
 

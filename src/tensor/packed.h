@@ -23,8 +23,10 @@
 //
 // A low line of the 4-bit kinds holds eight inputs: low nibbles inputs 0 to 3, high nibbles 4 to 7. A high line holds
 // one bit of 32 inputs (bit f of a byte: inputs 4 f .. 4 f + 3) or two bits of 16 (bits 2 f, 2 f + 1). The words of the
-// K kinds: w[0] has the low four bits of sc_g at bit 4 g, w[1] those of m_g; w[2] the upper two bits of sc_g at bit 2 g
-// and of m_g at bit 16 + 2 g.
+// K kinds: w[0] has the low four bits of sc_g at bit 4 g, w[1] those of m_g; w[2] has 16 bits for four groups, at bit
+// 16
+// * (g / 4): two for each sc_g at 2 * (g % 4), two for each m_g at 8 + 2 * (g % 4). So the values of groups g and g + 4
+// lie 16 bits apart, as products of pairs want them.
 //
 // Outputs beyond n in the last panel are zero weights. The caller owns the bytes and keeps them 64-byte aligned.
 #pragma once

@@ -36,13 +36,15 @@ struct Place {
   float d() const { return half(32 * g() + 2 * o); }
   float d_of_pair() const { return half(64 * g() + 2 * o); }
   float m_of_pair() const { return half(64 * g() + 32 + 2 * o); }
+  int64_t upper_bit() const { return 16 * (g() / 4) + 2 * (g() % 4); }
   float k_scale() const {
-    const auto scale = static_cast<int>((word(64 + 4 * o) >> 4 * g() & 15) | (word(192 + 4 * o) >> 2 * g() & 3) << 4);
+    const auto scale =
+        static_cast<int>((word(64 + 4 * o) >> 4 * g() & 15) | (word(192 + 4 * o) >> upper_bit() & 3) << 4);
     return half(2 * o) * static_cast<float>(scale);
   }
   float k_minimum() const {
-    const uint32_t upper = word(192 + 4 * o) >> 16;
-    const auto minimum = static_cast<int>((word(128 + 4 * o) >> 4 * g() & 15) | (upper >> 2 * g() & 3) << 4);
+    const uint32_t upper = word(192 + 4 * o) >> 8;
+    const auto minimum = static_cast<int>((word(128 + 4 * o) >> 4 * g() & 15) | (upper >> upper_bit() & 3) << 4);
     return half(32 + 2 * o) * static_cast<float>(minimum);
   }
 };

@@ -81,8 +81,9 @@ GroupScale group_scale(const Strip& strip, int64_t group, int64_t output) {
   if constexpr (encoding == Encoding::kQ4_K || encoding == Encoding::kQ5_K) {
     const std::byte* words = strip.scales + kLineBytes + 4 * output;
     const auto w0 = load<uint32_t>(words), w1 = load<uint32_t>(words + 64), w2 = load<uint32_t>(words + 128);
-    const uint32_t scale = (w0 >> 4 * group & 15) | (w2 >> 2 * group & 3) << 4;
-    const uint32_t minimum = (w1 >> 4 * group & 15) | (w2 >> (16 + 2 * group) & 3) << 4;
+    const auto upper = 16 * (group / 4) + 2 * (group % 4);
+    const uint32_t scale = (w0 >> 4 * group & 15) | (w2 >> upper & 3) << 4;
+    const uint32_t minimum = (w1 >> 4 * group & 15) | (w2 >> (8 + upper) & 3) << 4;
     return {half_at(strip.scales, output) * static_cast<float>(scale),
             -(half_at(strip.scales + 32, output) * static_cast<float>(minimum))};
   }

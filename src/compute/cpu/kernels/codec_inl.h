@@ -20,15 +20,17 @@ struct alignas(64) StripScales {
   float d[kStripGroups][kLanes];  ///< per group; of the whole strip in [0] for kSuper32 and kSuper16
   float m[kStripGroups][kLanes];  ///< per group, added; in [0] for kSuper32, subtracted
   int32_t sc[2 * kStripGroups][kLanes];
-  int32_t pairs[kStripGroups][kLanes];  ///< two 16-bit factors of the sums of a group's two runs of 16 activations
+  int32_t pairs[kStripGroups]
+               [kLanes];  ///< two 16-bit factors: kSuper16 of a group's runs of 16, else of groups g, g + 4
 };
 
 /// How weights follow from bytes u.
 enum class Form {
-  kCentred,  ///< d * (u - offset)
-  kMinimum,  ///< d * u + m
-  kSuper32,  ///< d * sc * u - m * factor, sc and factor per 32
-  kSuper16,  ///< d * sc * (u - 32), sc per 16
+  kCentred,        ///< d * (u - offset)
+  kMinimum,        ///< d * u + m
+  kSuper32,        ///< d * sc * u - m * factor, sc and factor per 32
+  kSuper32Floats,  ///< the same with u below 16: sums of four groups' sc * dot fit a float exactly
+  kSuper16,        ///< d * sc * (u - 32), sc per 16
 };
 
 constexpr int64_t whole_lines(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -71,22 +73,33 @@ struct GroupExponents {
   }
 };
 
-/// half d[16], dmin[16]; words of 6-bit scales and minima.
+/// half d[16], dmin[16]; words of 6-bit scales and minima. kFloats: sc is written as floats.
+template <bool kFloats>
 struct SuperScales {
   static constexpr int64_t bytes(int64_t /*inputs*/) { return 4 * kLine; }
-  static COLIBRI_INLINE I32x16 six_bits(I32x16 low, int low_shift, I32x16 high, int high_shift) {
-    const I32x16 four = bit_and(shift_right(low, low_shift), broadcast_int(15));
-    return bit_or(four, shift_left(bit_and(shift_right(high, high_shift), broadcast_int(3)), 4));
+  /// The values of groups g and g + 4 (g < 4) of each output, in the two halves of a number.
+  static COLIBRI_INLINE I32x16 pair(I32x16 low, I32x16 high, int g, int high_at) {
+    const I32x16 four = bit_and(shift_right(low, 4 * g), broadcast_int(0xf000f));
+    const int shift = 2 * g + high_at - 4;
+    return bit_or_and(four, shift < 0 ? shift_left(high, -shift) : shift_right(high, shift), broadcast_int(0x300030));
+  }
+  static COLIBRI_INLINE void store_factor(int32_t* to, I32x16 sc) {
+    if constexpr (kFloats) {
+      store(reinterpret_cast<float*>(to), to_float(sc));
+    } else {
+      store_ints(to, sc);
+    }
   }
   static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
     store(out->d[0], load_halves(p));
     store(out->m[0], load_halves(p + 2 * kLanes));
     const I32x16 sc = load_ints(p + kLine), m = load_ints(p + 2 * kLine), high = load_ints(p + 3 * kLine);
     COLIBRI_UNROLL
-    for (int g = 0; g < kStripGroups; ++g) {
-      store_ints(out->sc[g], six_bits(sc, 4 * g, high, 2 * g));
-      const I32x16 factor = six_bits(m, 4 * g, high, 16 + 2 * g);
-      store_ints(out->pairs[g], bit_or(factor, shift_left(factor, 16)));
+    for (int g = 0; g < kStripGroups / 2; ++g) {
+      const I32x16 two = pair(sc, high, g, 0);
+      store_factor(out->sc[g], bit_and(two, broadcast_int(0xff)));
+      store_factor(out->sc[g + kStripGroups / 2], shift_right(two, 16));
+      store_ints(out->pairs[g], pair(m, high, g, 8));
     }
   }
 };
@@ -172,8 +185,8 @@ using Q4_1 = Codec<Form::kMinimum, GroupScalesAndMinima, Nibbles>;
 using Q5_0 = Codec<Form::kCentred, GroupScales, FiveBits, 16>;
 using Q5_1 = Codec<Form::kMinimum, GroupScalesAndMinima, FiveBits>;
 using MXFP4 = Codec<Form::kCentred, GroupExponents, Mxfp4Codes, kMxfp4Offset>;
-using Q4_K = Codec<Form::kSuper32, SuperScales, Nibbles>;
-using Q5_K = Codec<Form::kSuper32, SuperScales, FiveBits>;
+using Q4_K = Codec<Form::kSuper32Floats, SuperScales<true>, Nibbles>;
+using Q5_K = Codec<Form::kSuper32, SuperScales<false>, FiveBits>;
 using Q6_K = Codec<Form::kSuper16, SignedSuperScales, SixBits, 32>;
 
 }  // namespace

@@ -46,6 +46,7 @@ COLIBRI_INLINE I32x16 bit_and(I32x16 a, I32x16 b) {
   return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
 }
 COLIBRI_INLINE I32x16 bit_or(I32x16 a, I32x16 b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
+COLIBRI_INLINE I32x16 bit_or_and(I32x16 a, I32x16 b, I32x16 mask) { return bit_or(a, bit_and(b, mask)); }
 COLIBRI_INLINE I32x16 shift_left(I32x16 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
 COLIBRI_INLINE I32x16 shift_right(I32x16 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
 COLIBRI_INLINE I32x16 larger(I32x16 a, I32x16 b) {

@@ -37,6 +37,9 @@ COLIBRI_INLINE I32x16 add(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.
 COLIBRI_INLINE I32x16 mul(I32x16 a, I32x16 b) { return {_mm512_mullo_epi32(a.v, b.v)}; }
 COLIBRI_INLINE I32x16 bit_and(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 COLIBRI_INLINE I32x16 bit_or(I32x16 a, I32x16 b) { return {_mm512_or_si512(a.v, b.v)}; }
+COLIBRI_INLINE I32x16 bit_or_and(I32x16 a, I32x16 b, I32x16 mask) {
+  return {_mm512_ternarylogic_epi32(a.v, b.v, mask.v, 0xf8)};
+}
 COLIBRI_INLINE I32x16 shift_left(I32x16 a, int n) {
   return {_mm512_maskz_slli_epi32(0xffff, a.v, static_cast<unsigned>(n))};
 }

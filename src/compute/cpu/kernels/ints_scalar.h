@@ -65,6 +65,8 @@ COLIBRI_INLINE I32x16 bit_or(I32x16 a, I32x16 b) {
   for (int i = 0; i < 16; ++i) a.v[i] |= b.v[i];
   return a;
 }
+/// a | (b & mask).
+COLIBRI_INLINE I32x16 bit_or_and(I32x16 a, I32x16 b, I32x16 mask) { return bit_or(a, bit_and(b, mask)); }
 COLIBRI_INLINE I32x16 shift_left(I32x16 a, int n) {
   for (int i = 0; i < 16; ++i) a.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << n);
   return a;

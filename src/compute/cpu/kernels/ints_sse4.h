@@ -77,6 +77,7 @@ COLIBRI_INLINE I32x16 bit_or(I32x16 a, I32x16 b) {
   COLIBRI_EACH(a, _mm_or_si128(a.v[i], b.v[i]));
   return a;
 }
+COLIBRI_INLINE I32x16 bit_or_and(I32x16 a, I32x16 b, I32x16 mask) { return bit_or(a, bit_and(b, mask)); }
 COLIBRI_INLINE I32x16 shift_left(I32x16 a, int n) {
   COLIBRI_EACH(a, _mm_slli_epi32(a.v[i], n));
   return a;

@@ -35,9 +35,10 @@ struct TileJob {
 
 /// Up to 256 inputs of one row as 8-bit numbers: x is about scale * q. Elements beyond the row's end are 0.
 struct alignas(64) ActivationStrip {
-  int8_t q[kStripWidth];           ///< x / scale to the nearest whole number, halves to even; in [-127, 127]
-  int16_t sums[kStripWidth / 16];  ///< of q, over runs of 16
-  float scale;                     ///< largest |x| / 127; NaN when an x is not finite, 0 when all are about 0
+  int8_t q[kStripWidth];                ///< x / scale to the nearest whole number, halves to even; in [-127, 127]
+  int16_t sums[kStripWidth / 16];       ///< of q, over runs of 16
+  int16_t pair_sums[kStripWidth / 32];  ///< of q, over runs of 32, in the order 0, 4, 1, 5, 2, 6, 3, 7
+  float scale;                          ///< largest |x| / 127; NaN when an x is not finite, 0 when all are about 0
 };
 
 /// c[r, n] = sum over k of x[r, k] * w[n, k] for 8-bit activations and a quantised encoding. Per strip, sums of

@@ -103,35 +103,75 @@ COLIBRI_INLINE void add_groups(const Strip (&w)[P], const ActivationStrip* const
   }
 }
 
-/// total[r][p] = sum over groups of the pairs of factors times the two sums of activations of each group.
-template <typename Strip, int R, int P>
-COLIBRI_INLINE void weigh_sums(const Strip (&w)[P], const ActivationStrip* const (&x)[R], I32x16 (&total)[R][P]) {
+/// total[r][p] = sum of the first `pairs` pairs of factors times pairs of sums of activations.
+template <int kPairs, typename Strip, int R, int P>
+COLIBRI_INLINE void weigh_sums(const Strip (&w)[P], const int16_t* const (&sums)[R], I32x16 (&total)[R][P]) {
   COLIBRI_FOR_TILE total[r][p] = zero_int();
   COLIBRI_UNROLL
-  for (int g = 0; g < kStripGroups; ++g) {
-    COLIBRI_FOR_TILE total[r][p] = dot2(total[r][p], load_ints(w[p].scales.pairs[g]), x[r]->sums + 2 * g);
+  for (int g = 0; g < kPairs; ++g) {
+    COLIBRI_FOR_TILE total[r][p] = dot2(total[r][p], load_ints(w[p].scales.pairs[g]), sums[r] + 2 * g);
   }
 }
 
+/// total[r][p] = the whole number, sum over groups of sc * dot, as a float.
 template <typename Strip, int R, int P>
-COLIBRI_INLINE void add_super32(const Strip (&w)[P], const ActivationStrip* const (&x)[R], F32x16 (&part)[R][P]) {
-  I32x16 total[R][P];
-  COLIBRI_FOR_TILE total[r][p] = zero_int();
+COLIBRI_INLINE void scale_dots(const Strip (&w)[P], const ActivationStrip* const (&x)[R], F32x16 (&total)[R][P]) {
+  I32x16 sums[R][P];
+  COLIBRI_FOR_TILE sums[r][p] = zero_int();
   for (int64_t g = 0; g < kStripGroups; ++g) {
     I32x16 dots[R][P];
     COLIBRI_FOR_TILE dots[r][p] = zero_int();
     add_dots<0, kGroupLines>(w, x, g, dots);
-    COLIBRI_FOR_TILE total[r][p] = add(total[r][p], mul(dots[r][p], load_ints(w[p].scales.sc[g])));
+    COLIBRI_FOR_TILE sums[r][p] = add(sums[r][p], mul(dots[r][p], load_ints(w[p].scales.sc[g])));
   }
-  COLIBRI_FOR_TILE part[r][p] = mul(to_float(total[r][p]), load(w[p].scales.d[0]));
-  weigh_sums(w, x, total);
+  COLIBRI_FOR_TILE total[r][p] = to_float(sums[r][p]);
+}
+
+/// The same for u below 16. |dot| <= 32 * 15 * 127, times 63, times 4 groups is below 2^24: a chain over half of the
+/// groups is exact in floats, and the sum of two exact halves rounds as the whole number does when it becomes a float.
+/// A fused multiply-add is half the work of an integer product and a sum.
+template <typename Strip, int R, int P>
+COLIBRI_INLINE void scale_dots_in_floats(const Strip (&w)[P], const ActivationStrip* const (&x)[R],
+                                         F32x16 (&total)[R][P]) {
+  F32x16 first[R][P];
+  for (int64_t half = 0; half < 2; ++half) {
+    COLIBRI_FOR_TILE {
+      first[r][p] = total[r][p];
+      total[r][p] = zero();
+    }
+    for (int64_t g = half * (kStripGroups / 2); g < (half + 1) * (kStripGroups / 2); ++g) {
+      I32x16 dots[R][P];
+      COLIBRI_FOR_TILE dots[r][p] = zero_int();
+      add_dots<0, kGroupLines>(w, x, g, dots);
+      COLIBRI_FOR_TILE total[r][p] =
+          fma(to_float(dots[r][p]), load(reinterpret_cast<const float*>(w[p].scales.sc[g])), total[r][p]);
+    }
+  }
+  COLIBRI_FOR_TILE total[r][p] = add(first[r][p], total[r][p]);
+}
+
+template <typename Strip, int R, int P>
+COLIBRI_INLINE void add_super32(const Strip (&w)[P], const ActivationStrip* const (&x)[R], F32x16 (&part)[R][P]) {
+  if constexpr (Strip::Codec::kForm == Form::kSuper32Floats) {
+    COLIBRI_FOR_TILE part[r][p] = zero();
+    scale_dots_in_floats(w, x, part);
+  } else {
+    scale_dots(w, x, part);
+  }
+  COLIBRI_FOR_TILE part[r][p] = mul(part[r][p], load(w[p].scales.d[0]));
+  const int16_t* sums[R];
+  for (int r = 0; r < R; ++r) sums[r] = x[r]->pair_sums;
+  I32x16 total[R][P];
+  weigh_sums<kStripGroups / 2>(w, sums, total);
   COLIBRI_FOR_TILE part[r][p] = fma(sub(zero(), to_float(total[r][p])), load(w[p].scales.m[0]), part[r][p]);
 }
 
 template <typename Strip, int R, int P>
 COLIBRI_INLINE void add_super16(const Strip (&w)[P], const ActivationStrip* const (&x)[R], F32x16 (&part)[R][P]) {
+  const int16_t* sums[R];
+  for (int r = 0; r < R; ++r) sums[r] = x[r]->sums;
   I32x16 total[R][P];
-  weigh_sums(w, x, total);
+  weigh_sums<kStripGroups>(w, sums, total);
   COLIBRI_FOR_TILE total[r][p] = mul(total[r][p], broadcast_int(-Strip::Codec::kOffset));
   for (int64_t g = 0; g < kStripGroups; ++g) {
     I32x16 dots[R][P];
@@ -151,7 +191,7 @@ COLIBRI_INLINE void add_strip(const Strip (&w)[P], const ActivationStrip* const 
                               F32x16 (&sums)[R][P]) {
   constexpr Form form = Strip::Codec::kForm;
   F32x16 part[R][P];
-  if constexpr (form == Form::kSuper32) {
+  if constexpr (form == Form::kSuper32 || form == Form::kSuper32Floats) {
     add_super32(w, x, part);
   } else if constexpr (form == Form::kSuper16) {
     add_super16(w, x, part);
@@ -186,6 +226,14 @@ COLIBRI_INLINE int64_t inputs_at(const ProductJob& job, int64_t strip) {
   return left < kStripWidth ? left : kStripWidth;
 }
 
+/// Weights stream through once. The processor's own prefetcher stops at every page; asking this far ahead keeps memory
+/// busy while a strip is multiplied. The address may lie behind the matrix; a prefetch never faults.
+constexpr int64_t kPrefetchBytes = 4096;
+COLIBRI_INLINE void prefetch_strip(const uint8_t* strip, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(strip) + static_cast<uintptr_t>(i)));
+}
+
 template <typename C, int R>
 __attribute__((noinline)) void multiply_packed(const ProductJob& job) {
   const auto* panel = static_cast<const uint8_t*>(job.panels);
@@ -196,6 +244,7 @@ __attribute__((noinline)) void multiply_packed(const ProductJob& job) {
     for (int64_t s = 0; s * kStripWidth < job.k; ++s) {
       const int64_t inputs = inputs_at(job, s);
       PackedStrip<C> w[1];
+      prefetch_strip(strip + kPrefetchBytes, C::strip_bytes(inputs));
       open_strip(strip, inputs, &w[0]);
       const ActivationStrip* x[R];
       rows_at(job, 0, s, x);

@@ -31,7 +31,7 @@ void quantise_strip(const float* x, int64_t n, ActivationStrip* strip) {
   const bool finite = bits < kInfinityBits, tiny = largest < 0x1p-100f;
   const float inverse = finite && !tiny ? 127.0f / largest : 0.0f;
   strip->scale = !finite ? __builtin_nanf("") : tiny ? 0.0f : largest / 127.0f;
-  __builtin_memset(strip->q, 0, sizeof strip->q + sizeof strip->sums);
+  __builtin_memset(strip->q, 0, sizeof strip->q + sizeof strip->sums + sizeof strip->pair_sums);
   if (inverse == 0.0f) return;
   const F32x16 factor = broadcast(inverse);
   for_each_run(n, [&](int64_t i, int64_t lanes) {
@@ -42,6 +42,8 @@ void quantise_strip(const float* x, int64_t n, ActivationStrip* strip) {
     for (int l = 0; l < 16; ++l) sum += lane[l];
     strip->sums[i / 16] = static_cast<int16_t>(sum);
   });
+  for (int g = 0; g < kStripWidth / 32; ++g)
+    strip->pair_sums[g % 4 * 2 + g / 4] = static_cast<int16_t>(strip->sums[2 * g] + strip->sums[2 * g + 1]);
 }
 
 void quantise(const float* x, int64_t k, ActivationStrip* strips) {
