@@ -126,7 +126,7 @@ struct Bytes {
   static constexpr int64_t low_bytes(int64_t inputs) { return 16 * inputs; }
   static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
-    return load_line(low + (kGroupLines * g + i) * kLine);
+    return load_line(low + g * (kGroupLines * kLine) + i * kLine);
   }
 };
 
@@ -134,7 +134,7 @@ struct Nibbles {
   static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
   static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
-    return bits_from(load_line(low + (kGroupLines * g + i) / 2 * kLine), i % 2 * 4, 15);
+    return bits_from(load_line(low + g * (kGroupLines / 2 * kLine) + i / 2 * kLine), i % 2 * 4, 15);
   }
 };
 
@@ -150,7 +150,7 @@ struct SixBits {
   static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
   static constexpr int64_t high_bytes(int64_t inputs) { return 4 * inputs; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
-    const U8x64 two = bits_from(load_line(high + (2 * g + i / 4) * kLine), i % 4 * 2, 3);
+    const U8x64 two = bits_from(load_line(high + g * (2 * kLine) + i / 4 * kLine), i % 4 * 2, 3);
     return join_bits(Nibbles::line(low, high, g, i), two);
   }
 };

@@ -231,7 +231,8 @@ COLIBRI_INLINE int64_t inputs_at(const ProductJob& job, int64_t strip) {
 constexpr int64_t kPrefetchBytes = 4096;
 COLIBRI_INLINE void prefetch_strip(const uint8_t* strip, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += kLine)
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(strip) + static_cast<uintptr_t>(i)));
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(strip) + static_cast<uintptr_t>(i)), 0,
+                       2);
 }
 
 template <typename C, int R>
