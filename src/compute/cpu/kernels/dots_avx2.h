@@ -21,6 +21,10 @@ COLIBRI_INLINE __m256i dot4_large(__m256i sums, __m256i w, __m256i a) {
   const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(a, 8));
   return _mm256_add_epi32(sums, _mm256_add_epi32(even, odd));
 }
+COLIBRI_INLINE I32x16 sums_of_four(const int8_t* p) {
+  const __m256i ones = _mm256_set1_epi8(1), zero = _mm256_setzero_si256();
+  return {dot4_small(zero, ones, load_half(p)), dot4_small(zero, ones, load_half(p + 32))};
+}
 template <bool kSmall>
 COLIBRI_INLINE I32x16 dot4(I32x16 sums, U8x64 w, const int8_t* a) {
   const __m256i four = broadcast_four_bytes(a);

@@ -11,6 +11,10 @@ constexpr int kDotRows = COLIBRI_TILE_ROWS(3);
 constexpr int kDirectRows = COLIBRI_TILE_ROWS(2);  // rows that multiply lines as they are decoded
 constexpr int kDotPanels = 1;
 
+COLIBRI_INLINE I32x16 sums_of_four(const int8_t* p) {
+  const __m256i ones = _mm256_set1_epi8(1), zero = _mm256_setzero_si256();
+  return {_mm256_dpbusd_avx_epi32(zero, ones, load_half(p)), _mm256_dpbusd_avx_epi32(zero, ones, load_half(p + 32))};
+}
 template <bool kSmall>
 COLIBRI_INLINE I32x16 dot4(I32x16 sums, U8x64 w, const int8_t* a) {
   const __m256i four = broadcast_four_bytes(a);

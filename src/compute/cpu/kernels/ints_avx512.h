@@ -72,6 +72,9 @@ COLIBRI_INLINE __m512i broadcast_four_bytes(const void* p) {
   memcpy(&bytes, p, sizeof bytes);
   return _mm512_set1_epi32(bytes);
 }
+COLIBRI_INLINE I32x16 sums_of_four(const int8_t* p) {
+  return {_mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), _mm512_loadu_si512(p))};
+}
 template <bool kSmall>
 COLIBRI_INLINE I32x16 dot4(I32x16 sums, U8x64 w, const int8_t* a) {
   return {_mm512_dpbusd_epi32(sums.v, w.v, broadcast_four_bytes(a))};

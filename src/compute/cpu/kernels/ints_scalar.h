@@ -136,6 +136,12 @@ COLIBRI_INLINE I32x16 dot4(I32x16 sums, U8x64 w, const int8_t* a) {
     for (int i = 0; i < 4; ++i) sums.v[o] += w.v[4 * o + i] * a[i];
   return sums;
 }
+/// The sums of four of 64 signed bytes each.
+COLIBRI_INLINE I32x16 sums_of_four(const int8_t* p) {
+  I32x16 r = zero_int();
+  for (int i = 0; i < 64; ++i) r.v[i / 4] += p[i];
+  return r;
+}
 /// sums[o] + the dot product of two 16-bit numbers of each lane with the two at `a`.
 COLIBRI_INLINE I32x16 dot2(I32x16 sums, I32x16 pairs, const int16_t* a) {
   for (int o = 0; o < 16; ++o) {

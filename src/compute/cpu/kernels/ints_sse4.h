@@ -147,6 +147,11 @@ COLIBRI_INLINE __m128i dot4_large(__m128i sums, __m128i w, __m128i a) {
   const __m128i odd = _mm_madd_epi16(_mm_srli_epi16(w, 8), _mm_srai_epi16(a, 8));
   return _mm_add_epi32(sums, _mm_add_epi32(even, odd));
 }
+COLIBRI_INLINE I32x16 sums_of_four(const int8_t* p) {
+  I32x16 r;
+  COLIBRI_EACH(r, dot4_small(_mm_setzero_si128(), _mm_set1_epi8(1), load_quarter(p + 16 * i)));
+  return r;
+}
 template <bool kSmall>
 COLIBRI_INLINE I32x16 dot4(I32x16 sums, U8x64 w, const int8_t* a) {
   const __m128i four = broadcast_four_bytes(a);

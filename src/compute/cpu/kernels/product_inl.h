@@ -41,6 +41,15 @@ struct UnpackedStrip {
   COLIBRI_INLINE U8x64 line(int64_t g, int i) const { return load_line(lines + (kGroupLines * g + i) * kLine); }
 };
 
+/// Weights stream through once. The processor's own prefetcher stops at every page; asking this far ahead keeps memory
+/// busy while a strip is multiplied. The address may lie behind the matrix; a prefetch never faults.
+constexpr int64_t kPrefetchBytes = 4096;
+COLIBRI_INLINE void prefetch_strip(const uint8_t* strip, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(strip) + static_cast<uintptr_t>(i)), 0,
+                       2);
+}
+
 template <typename C>
 COLIBRI_INLINE void open_strip(const uint8_t* strip, int64_t inputs, PackedStrip<C>* out) {
   C::Scales::read(strip, inputs, &out->scales);
@@ -163,7 +172,7 @@ COLIBRI_INLINE void add_super32(const Strip (&w)[P], const ActivationStrip* cons
   for (int r = 0; r < R; ++r) sums[r] = x[r]->pair_sums;
   I32x16 total[R][P];
   weigh_sums<kStripGroups / 2>(w, sums, total);
-  COLIBRI_FOR_TILE part[r][p] = fma(sub(zero(), to_float(total[r][p])), load(w[p].scales.m[0]), part[r][p]);
+  COLIBRI_FOR_TILE part[r][p] = negated_fma(to_float(total[r][p]), load(w[p].scales.m[0]), part[r][p]);
 }
 
 template <typename Strip, int R, int P>
@@ -226,15 +235,6 @@ COLIBRI_INLINE int64_t inputs_at(const ProductJob& job, int64_t strip) {
   return left < kStripWidth ? left : kStripWidth;
 }
 
-/// Weights stream through once. The processor's own prefetcher stops at every page; asking this far ahead keeps memory
-/// busy while a strip is multiplied. The address may lie behind the matrix; a prefetch never faults.
-constexpr int64_t kPrefetchBytes = 4096;
-COLIBRI_INLINE void prefetch_strip(const uint8_t* strip, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += kLine)
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(strip) + static_cast<uintptr_t>(i)), 0,
-                       2);
-}
-
 template <typename C, int R>
 __attribute__((noinline)) void multiply_packed(const ProductJob& job) {
   const auto* panel = static_cast<const uint8_t*>(job.panels);
@@ -288,9 +288,12 @@ void multiply_panels_unpacked(const ProductJob& job, int64_t column) {
   const int64_t tiles = (job.rows + kDotRows - 1) / kDotRows;
   UnpackedStrip<C> w[P];
   for (int64_t s = 0; s * kStripWidth < job.k; ++s) {
-    const int64_t inputs = inputs_at(job, s);
-    for (int p = 0; p < P; ++p) open_strip(panel + p * job.panel_stride, inputs, &w[p]);
-    panel += C::strip_bytes(inputs);
+    const int64_t inputs = inputs_at(job, s), bytes = C::strip_bytes(inputs);
+    for (int p = 0; p < P; ++p) {
+      open_strip(panel + p * job.panel_stride, inputs, &w[p]);
+      prefetch_strip(panel + p * job.panel_stride + bytes, bytes);  // arrives while the rows are multiplied
+    }
+    panel += bytes;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t first = job.rows * t / tiles;
       multiply_tile_of<C, P>(job.rows * (t + 1) / tiles - first, job, w, first, column, s);

@@ -24,6 +24,18 @@ COLIBRI_INLINE int32_t largest_magnitude_bits(const float* x, int64_t n) {
   return result;
 }
 
+/// The sums of a strip whose q are there: first of four bytes, then of four sums.
+void sum_runs(ActivationStrip* strip) {
+  int32_t fours[kStripWidth / 4];
+  for (int i = 0; i < kStripWidth / 4; i += kLanes) store_ints(fours + i, sums_of_four(strip->q + 4 * i));
+  for (int run = 0; run < kStripWidth / 16; ++run) {
+    const int32_t* four = fours + 4 * run;
+    strip->sums[run] = static_cast<int16_t>(four[0] + four[1] + four[2] + four[3]);
+  }
+  for (int g = 0; g < kStripWidth / 32; ++g)
+    strip->pair_sums[g % 4 * 2 + g / 4] = static_cast<int16_t>(strip->sums[2 * g] + strip->sums[2 * g + 1]);
+}
+
 void quantise_strip(const float* x, int64_t n, ActivationStrip* strip) {
   const int32_t bits = largest_magnitude_bits(x, n);
   float largest;
@@ -34,16 +46,9 @@ void quantise_strip(const float* x, int64_t n, ActivationStrip* strip) {
   __builtin_memset(strip->q, 0, sizeof strip->q + sizeof strip->sums + sizeof strip->pair_sums);
   if (inverse == 0.0f) return;
   const F32x16 factor = broadcast(inverse);
-  for_each_run(n, [&](int64_t i, int64_t lanes) {
-    const I32x16 q = to_int(mul(load_run(x + i, lanes), factor));
-    store_bytes(strip->q + i, q);
-    int32_t lane[16], sum = 0;
-    store_ints(lane, q);
-    for (int l = 0; l < 16; ++l) sum += lane[l];
-    strip->sums[i / 16] = static_cast<int16_t>(sum);
-  });
-  for (int g = 0; g < kStripWidth / 32; ++g)
-    strip->pair_sums[g % 4 * 2 + g / 4] = static_cast<int16_t>(strip->sums[2 * g] + strip->sums[2 * g + 1]);
+  for_each_run(
+      n, [&](int64_t i, int64_t lanes) { store_bytes(strip->q + i, to_int(mul(load_run(x + i, lanes), factor))); });
+  sum_runs(strip);
 }
 
 void quantise(const float* x, int64_t k, ActivationStrip* strips) {

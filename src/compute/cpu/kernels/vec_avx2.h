@@ -52,6 +52,10 @@ COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
 
+COLIBRI_INLINE F32x16 negated_fma(F32x16 a, F32x16 b, F32x16 c) {
+  return {_mm256_fnmadd_ps(a.lo, b.lo, c.lo), _mm256_fnmadd_ps(a.hi, b.hi, c.hi)};
+}
+
 COLIBRI_INLINE __m256 select_less(__m256 a, __m256 b, __m256 x, __m256 y) {
   return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }

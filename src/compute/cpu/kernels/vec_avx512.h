@@ -34,6 +34,7 @@ COLIBRI_INLINE F32x16 square_root(F32x16 a) { return {_mm512_maskz_sqrt_ps(0xfff
 COLIBRI_INLINE F32x16 maximum(F32x16 a, F32x16 b) { return {_mm512_maskz_max_ps(0xffff, a.v, b.v)}; }
 COLIBRI_INLINE F32x16 minimum(F32x16 a, F32x16 b) { return {_mm512_maskz_min_ps(0xffff, a.v, b.v)}; }
 COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+COLIBRI_INLINE F32x16 negated_fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fnmadd_ps(a.v, b.v, c.v)}; }
 COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
 }

@@ -77,6 +77,8 @@ COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   for (int i = 0; i < 16; ++i) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
   return c;
 }
+/// c - a * b, rounded once.
+COLIBRI_INLINE F32x16 negated_fma(F32x16 a, F32x16 b, F32x16 c) { return fma(sub(zero(), a), b, c); }
 /// a < b ? x : y, lane by lane.
 COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   for (int i = 0; i < 16; ++i) y.v[i] = a.v[i] < b.v[i] ? x.v[i] : y.v[i];

@@ -87,6 +87,8 @@ COLIBRI_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   return c;
 }
 
+COLIBRI_INLINE F32x16 negated_fma(F32x16 a, F32x16 b, F32x16 c) { return fma(sub(zero(), a), b, c); }
+
 COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   COLIBRI_UNROLL
   for (int i = 0; i < 4; ++i) y.v[i] = _mm_blendv_ps(y.v[i], x.v[i], _mm_cmplt_ps(a.v[i], b.v[i]));
