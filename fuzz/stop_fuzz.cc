@@ -37,10 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t at = 0;
   for (size_t i = 0; at < text.size(); ++i) {
     const size_t part = sizes.empty() ? 1 : 1 + static_cast<unsigned char>(sizes[i % sizes.size()]) % 16;
-    shown += matcher.push(text.substr(at, part));
+    matcher.push(text.substr(at, part), shown);
     at += std::min(part, text.size() - at);
   }
-  shown += matcher.finish();
+  matcher.finish(shown);
   const size_t stop = first_stop(text, stops);
   COLIBRI_CHECK(matcher.stopped() == (stop != std::string_view::npos));
   COLIBRI_CHECK(shown == text.substr(0, stop));

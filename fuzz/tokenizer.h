@@ -17,8 +17,8 @@ inline void exercise(const text::Tokenizer& tokenizer, std::string_view input) {
     for (const bool skip : {false, true}) {
       text::Detokenizer stream(tokenizer, skip);
       std::string streamed;
-      for (const TokenId id : ids) streamed += stream.push(id);
-      streamed += stream.finish();
+      for (const TokenId id : ids) stream.push(id, streamed);
+      stream.finish(streamed);
       COLIBRI_CHECK(streamed == tokenizer.decode(ids, skip));
     }
   }

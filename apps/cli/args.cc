@@ -266,6 +266,11 @@ void build_validate(CLI::App& app, Arguments& out) {
   add_json(app, out.report.json);
 }
 
+void build_doctor(CLI::App& app, Arguments& out) {
+  add_model(app, out.report.engine.model);
+  add_json(app, out.report.json);
+}
+
 void build_test(CLI::App& app, Arguments& out) {
   app.add_option("WHAT", out.report.what, "kernels or router")
       ->required()
@@ -299,12 +304,13 @@ constexpr CommandInfo kCommands[] = {
     {"bench", "measure prefill and decode", build_bench},
     {"inspect", "what a model is made of; loads nothing", build_inspect},
     {"validate", "check a model's files, every tensor of them", build_validate},
+    {"doctor", "what this machine offers, the disk of MODEL, and what to change", build_doctor},
     {"test", "check the kernels of this CPU: test kernels, test router", build_test},
     {"config", "every setting, its value, and where that came from", build_config},
     {"version", "the version of this program", build_version},
 };
 
-constexpr const char* kLaterCommands[] = {"serve", "plan", "convert", "doctor"};
+constexpr const char* kLaterCommands[] = {"serve", "plan", "convert"};
 
 std::string program_help() {
   std::string text = "Colibri runs mixture-of-experts language models.\n\nUsage: colibri COMMAND [MODEL] [OPTIONS]\n\n";

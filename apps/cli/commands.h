@@ -17,6 +17,7 @@ Status perplexity_command(const PerplexityArgs& args, StandardOutput& out);
 Status bench_command(const BenchArgs& args, StandardOutput& out);
 Status inspect_command(const ReportArgs& args, StandardOutput& out);
 Status validate_command(const ReportArgs& args, StandardOutput& out);
+Status doctor_command(const ReportArgs& args, StandardOutput& out);
 Status test_command(const ReportArgs& args, StandardOutput& out);
 Status config_command(const ReportArgs& args, StandardOutput& out);
 Status version_command(const ReportArgs& args, StandardOutput& out);

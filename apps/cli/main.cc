@@ -49,6 +49,7 @@ Status dispatch(const Arguments& args, StandardOutput& out) {
   if (command == "bench") return bench_command(args.bench, out);
   if (command == "inspect") return inspect_command(args.report, out);
   if (command == "validate") return validate_command(args.report, out);
+  if (command == "doctor") return doctor_command(args.report, out);
   if (command == "test") return test_command(args.report, out);
   return config_command(args.report, out);
 }

@@ -1,4 +1,4 @@
-// colibri inspect, validate, test, config, version: commands that print what the library or the settings say.
+// colibri inspect, validate, doctor, test, config, version: commands that print what the library or the settings say.
 
 #include "commands.h"
 #include "report.h"
@@ -36,6 +36,12 @@ Status inspect_command(const ReportArgs& args, StandardOutput& out) {
 Status validate_command(const ReportArgs& args, StandardOutput& out) {
   if (Status named = require_model(args.engine.model); !named) return named;
   return print_verdict(api::validate(args.engine.model, args.tokenizer), args.json, out);
+}
+
+Status doctor_command(const ReportArgs& args, StandardOutput& out) {
+  const auto report = api::doctor(args.engine.model);
+  if (!report) return report.error();
+  return print_report(*report, args.json, out);
 }
 
 Status test_command(const ReportArgs& args, StandardOutput& out) {

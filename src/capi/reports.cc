@@ -2,6 +2,7 @@
 
 #include "capi/border.h"
 #include "compute/backend.h"
+#include "engine/doctor.h"
 #include "engine/report.h"
 
 using namespace colibri;
@@ -50,6 +51,14 @@ colibri_status colibri_validate(const char* path, int tokenizer_only, colibri_st
     COLIBRI_ASSIGN(const engine::Validation validation, engine::validate_model(path, tokenizer_only != 0));
     COLIBRI_TRY(capi::export_string(validation.report.dump(), json));
     return validation.ok ? Status{} : Error{ErrorCode::kInvalidModel, validation.first_problem};
+  });
+}
+
+colibri_status colibri_doctor(const char* path, colibri_string* json, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (json == nullptr) return capi::missing_argument("json");
+    COLIBRI_ASSIGN(const Json report, engine::examine_machine(path == nullptr ? "" : path));
+    return capi::export_string(report.dump(), json);
   });
 }
 

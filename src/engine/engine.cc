@@ -10,6 +10,14 @@
 namespace colibri::engine {
 namespace {
 
+// Room for n elements in pages that are there, so that growing faults none in.
+template <typename T>
+void reserve_touched(std::vector<T>& v, size_t n) {
+  const size_t size = v.size();
+  v.resize(std::max(size, n));
+  v.resize(size);
+}
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 Status check_vocabulary(const TextModel& text, const model::ModelSpec& spec) {
@@ -76,7 +84,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Open
 
 Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Clock::time_point start = Clock::now();
-  COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(path));
+  COLIBRI_ASSIGN(formats::TensorCatalog catalog, formats::open_catalog(path));
   COLIBRI_ASSIGN(description_, model::describe_model(path, catalog));
   COLIBRI_TRY(check_config_facts(path, spec(), catalog));
   COLIBRI_TRY(check_generation_config());
@@ -85,6 +93,8 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   }
   if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
   COLIBRI_ASSIGN(model::WeightPlan weights, model::WeightPlan::make(description_, catalog));
+  catalog.drop_metadata();
+  platform::trim_heap();  // what parsing left behind
   COLIBRI_ASSIGN(plan_, make_plan(spec(), weights, options.settings, options.wanted_context));
   log_idle_settings(options);
   log(options, "debug",
@@ -100,6 +110,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   scheduler_.emplace(
       SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
   routing_.emplace(spec());
+  sampler_scratch_.emplace(spec().vocab_size);
   logit_rows_.reserve(static_cast<size_t>(plan_.decoder_limits.max_rows));
   logit_sequences_.reserve(static_cast<size_t>(settings.parallel));
   if (text_ && text_->tokenizer()->eos_id() >= 0 && !is_end_of_text(text_->tokenizer()->eos_id()))
@@ -118,9 +129,11 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
 
 Status Engine::load_weights(const formats::TensorCatalog& catalog, model::WeightPlan& weights,
                             const OpenOptions& options) {
-  COLIBRI_ASSIGN(weight_arena_, platform::Arena::allocate(weights.dense_bytes() + weights.expert_bytes()));
-  COLIBRI_ASSIGN(const platform::Arena staging_arena, platform::Arena::allocate(weights.staging_bytes()));
-  const std::span<std::byte> staging(staging_arena.data(), static_cast<size_t>(weights.staging_bytes()));
+  using platform::Pages;
+  COLIBRI_ASSIGN(weight_arena_,
+                 platform::Arena::allocate(plan_.dense_bytes + plan_.expert_bytes, Pages::kOnFirstTouch));
+  COLIBRI_ASSIGN(const auto staging_arena, platform::Arena::allocate(plan_.staging_bytes, Pages::kOnFirstTouch));
+  const std::span<std::byte> staging(staging_arena.data(), static_cast<size_t>(plan_.staging_bytes));
   uint64_t done = 0;
   const auto total = static_cast<uint64_t>(weights.file_bytes());
   const store::LoadProgress progress = [&](int64_t bytes) {
@@ -128,11 +141,12 @@ Status Engine::load_weights(const formats::TensorCatalog& catalog, model::Weight
     return !options.progress || options.progress(done, total);
   };
   if (options.progress && !options.progress(0, total)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
-  COLIBRI_ASSIGN(weights_, weights.load_dense(weight_arena_, staging, progress));
-  if (weights.experts().empty()) return {};
-  COLIBRI_ASSIGN(experts_, store::open_resident_store(catalog, weights.experts(), spec().n_moe_layers(),
-                                                      spec().moe.router.n_experts, weight_arena_, staging, progress));
-  return {};
+  std::vector<store::LoadJob> jobs;
+  COLIBRI_ASSIGN(weights_, weights.place_dense(weight_arena_, jobs, progress));
+  if (!weights.experts().empty())
+    experts_ = store::make_resident_store(weights.experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
+                                          weight_arena_, jobs);
+  return store::load_matrices(catalog, jobs, plan_.loading_threads, staging, progress);
 }
 
 Engine::~Engine() {
@@ -195,8 +209,8 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   const int64_t room = context() - sequence->n_prompt();
   const int64_t n = r.max_tokens < 0 ? room : std::min(r.max_tokens, room);
   sequence->limit = sequence->n_prompt() + n;
-  sequence->tokens.reserve(static_cast<size_t>(sequence->limit));
-  sequence->stats.inter_token_seconds.reserve(static_cast<size_t>(n));
+  reserve_touched(sequence->tokens, static_cast<size_t>(sequence->limit));
+  reserve_touched(sequence->stats.inter_token_seconds, static_cast<size_t>(n));
   sequence->sampler.emplace(r.sampling, sampled_vocab_);
   sequence->sampler->observe_prompt(r.prompt);
   if (text_) {

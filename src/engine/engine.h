@@ -75,6 +75,7 @@ class Engine {
   void finish_prefill_slices(Clock::time_point start);
   void sample_and_emit(Rows hidden);
   Result<TokenId> sample(Sequence& sequence, std::span<const float> logits);
+  TokenEvent& new_event(EventKind kind);
   void emit(Sequence& sequence, TokenId token);
   void finish(Sequence& sequence, const char* reason, const Error* error = nullptr);
   void finish_with(Sequence& sequence, const Error& error);
@@ -94,7 +95,10 @@ class Engine {
   std::optional<StepRouting> routing_;
   std::vector<int64_t> logit_rows_;         // scratch: rows of the last forward() whose logits are wanted
   std::vector<Sequence*> logit_sequences_;  // scratch: whose they are
-  int32_t sampled_vocab_ = 0;               // ids beyond it are padding
+  std::optional<sampling::SamplerScratch> sampler_scratch_;
+  TokenEvent event_;           // scratch: the event being made
+  std::string decoded_;        // scratch: what the detokenizer gave
+  int32_t sampled_vocab_ = 0;  // ids beyond it are padding
 
   std::mutex mutex_;
   std::condition_variable wake_;

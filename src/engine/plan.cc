@@ -5,11 +5,15 @@
 
 #include "platform/cpu.h"
 #include "platform/memory.h"
+#include "sampling/sampler.h"
 
 namespace colibri::engine {
 namespace {
 
-constexpr int64_t kProcessBytes = int64_t{32} << 20;
+constexpr int64_t kGrowthBytes = int64_t{3} << 20;     // code that has not run yet, stacks, small things on the heap
+constexpr int64_t kStreamBytes = int64_t{128} << 10;   // of one sequence: its event queue and small things
+constexpr int64_t kExpertBytes = 512;                  // of one expert: its entry in the store, its jobs while loading
+constexpr int kMaxLoadingThreads = 16;                 // more add staging memory but no speed
 constexpr int64_t kReserveBytes = int64_t{256} << 20;  // left to the rest of the machine when the budget is "auto"
 constexpr int kDefaultPrefillChunk = 256;
 constexpr int64_t kLogitRows = 32;  // rows whose logits are computed at once when every position is asked for
@@ -23,7 +27,17 @@ std::string mebibytes(int64_t bytes) {
 int64_t budget(const Settings& settings) {
   if (settings.memory_bytes > 0) return settings.memory_bytes;
   const int64_t free = platform::available_memory_bytes();
-  return std::max<int64_t>(0, free - std::min(kReserveBytes, free / 10));
+  return platform::rss_bytes() + std::max<int64_t>(0, free - std::min(kReserveBytes, free / 10));
+}
+
+// What is resident now, and what is known to be added on the heap.
+int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
+  const int64_t n_experts = int64_t{spec.n_moe_layers()} * spec.moe.router.n_experts;
+  const int64_t per_position = sizeof(TokenId) + sizeof(float);  // a sequence's tokens and their times
+  const int64_t per_sequence =
+      kStreamBytes + plan.kv.capacity * per_position + n_experts * static_cast<int64_t>(sizeof(uint32_t));
+  return platform::rss_bytes() + kGrowthBytes + n_experts * kExpertBytes + plan.kv.n_slots * per_sequence +
+         sampling::SamplerScratch::bytes(spec.vocab_size);
 }
 
 Error unsupported(const std::string& setting, const std::string& why) {
@@ -73,13 +87,13 @@ Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& set
 }
 
 Error does_not_fit(const MemoryPlan& plan) {
-  return {ErrorCode::kDoesNotFit, "the model needs " + mebibytes(plan.planned_bytes()) + " (weights " +
-                                      mebibytes(plan.dense_bytes + plan.expert_bytes) + ", keys and values " +
-                                      mebibytes(plan.kv_bytes) + " for " + std::to_string(plan.kv.capacity) +
-                                      " positions x " + std::to_string(plan.kv.n_slots) + ", workspace " +
-                                      mebibytes(plan.workspace_bytes + plan.staging_bytes + plan.process_bytes) +
-                                      "), the budget is " + mebibytes(plan.budget_bytes) +
-                                      "; raise --memory, or lower --context, --parallel or --prefill-chunk"};
+  return {ErrorCode::kDoesNotFit,
+          "the model needs " + mebibytes(plan.planned_bytes()) + " (weights " +
+              mebibytes(plan.dense_bytes + plan.expert_bytes) + ", keys and values " + mebibytes(plan.kv_bytes) +
+              " for " + std::to_string(plan.kv.capacity) + " positions x " + std::to_string(plan.kv.n_slots) +
+              ", workspace " + mebibytes(plan.workspace_bytes + plan.scratch_bytes) + ", program and loading " +
+              mebibytes(plan.rest_bytes()) + "), the budget is " + mebibytes(plan.budget_bytes) +
+              "; raise --memory, or lower --context, --parallel or --prefill-chunk"};
 }
 
 }  // namespace
@@ -90,8 +104,6 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.budget_bytes = budget(settings);
   plan.dense_bytes = weights.dense_bytes();
   plan.expert_bytes = weights.expert_bytes();
-  plan.staging_bytes = weights.staging_bytes();
-  plan.process_bytes = kProcessBytes;
   COLIBRI_TRY(check_settings(settings, plan.expert_bytes));
   COLIBRI_ASSIGN(const int64_t context, choose_context(spec, settings, wanted_context, plan.budget_bytes));
 
@@ -108,8 +120,12 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
   plan.backend.float_activations = settings.activations == "float";
   limit_to_encodings(weights, plan.backend);
-  plan.workspace_bytes =
-      model::Decoder::workspace_bytes(spec, plan.decoder_limits) + compute::cpu_backend_scratch_bytes(plan.backend);
+  plan.workspace_bytes = model::Decoder::workspace_bytes(spec, plan.decoder_limits);
+  plan.scratch_bytes = compute::cpu_backend_scratch_bytes(plan.backend);
+  plan.loading_threads = std::min(plan.backend.threads, kMaxLoadingThreads);
+  plan.staging_bytes = plan.loading_threads * weights.staging().bytes();
+  plan.process_bytes = process_bytes(spec, plan);
+  plan.peak_so_far = platform::peak_rss_bytes();
   if (plan.planned_bytes() > plan.budget_bytes) return does_not_fit(plan);
   return plan;
 }

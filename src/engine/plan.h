@@ -1,9 +1,11 @@
 // MemoryPlan: what Colibri will take, decided before anything is loaded.
 //
-// Everything large comes from arenas of exactly these sizes. When the sum exceeds the budget nothing is allocated, and
-// the error says what would fit.
+// Everything large comes from arenas of exactly these sizes, and what the process holds already (program, tokenizer) is
+// measured, so the plan is what the process will hold at its peak. When that exceeds the budget nothing is allocated,
+// and the error says what would fit.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/result.h"
@@ -20,14 +22,24 @@ struct MemoryPlan {
   int64_t dense_bytes = 0;
   int64_t expert_bytes = 0;
   int64_t kv_bytes = 0;
-  int64_t workspace_bytes = 0;  ///< activations, tables, kernel scratch
-  int64_t staging_bytes = 0;    ///< while loading
-  int64_t process_bytes = 0;    ///< program, tokenizer, threads: an estimate
+  int64_t workspace_bytes = 0;  ///< activations and tables of the decoder
+  int64_t scratch_bytes = 0;    ///< of the kernels
+  int64_t staging_bytes = 0;    ///< of all loading threads; given back before keys, values and workspace are there
+  int64_t process_bytes = 0;    ///< program, tokenizer, sequences' own memory
+  int64_t peak_so_far = 0;      ///< of the process, before anything of the above is there
 
   int64_t planned_bytes() const {
-    return dense_bytes + expert_bytes + kv_bytes + workspace_bytes + staging_bytes + process_bytes;
+    const int64_t while_running = kv_bytes + workspace_bytes;
+    return std::max(peak_so_far, process_bytes + dense_bytes + expert_bytes + scratch_bytes +
+                                     std::max(staging_bytes, while_running));
   }
 
+  /// What is neither weights nor keys, values, workspace and scratch.
+  int64_t rest_bytes() const {
+    return planned_bytes() - dense_bytes - expert_bytes - kv_bytes - workspace_bytes - scratch_bytes;
+  }
+
+  int loading_threads = 1;
   model::DecoderLimits decoder_limits;
   kv::KvGeometry kv;
   compute::BackendOptions backend;

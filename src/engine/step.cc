@@ -129,11 +129,10 @@ void Engine::finish_prefill_slices(Clock::time_point start) {
     sequence.stats.prefill.tokens += segment.rows.n_rows;
     sequence.stats.prefill.seconds += seconds;
     if (segment.complete || sequence.sink != nullptr) continue;
-    TokenEvent event;
-    event.kind = EventKind::kProgress;
+    TokenEvent& event = new_event(EventKind::kProgress);
     event.prompt_done = sequence.n_computed;
     event.seconds = sequence.stats.elapsed();
-    sequence.stream.push(std::move(event));
+    sequence.stream.push(event);
   }
 }
 
@@ -164,7 +163,20 @@ void Engine::sample_and_emit(Rows hidden) {
 
 Result<TokenId> Engine::sample(Sequence& sequence, std::span<const float> logits) {
   COLIBRI_TRY(check_logits(logits, sequence.n_tokens() - 1));
-  return sequence.sampler->sample(logits);
+  return sequence.sampler->sample(logits, *sampler_scratch_);
+}
+
+// Every event is written into the same one, whose strings keep their memory.
+TokenEvent& Engine::new_event(EventKind kind) {
+  event_.kind = kind;
+  event_.token = -1;
+  event_.text.clear();
+  event_.prompt_done = 0;
+  event_.finish_reason = "";
+  event_.code = ErrorCode::kFailed;
+  event_.error.clear();
+  event_.seconds = 0;
+  return event_;
 }
 
 void Engine::emit(Sequence& sequence, TokenId token) {
@@ -181,11 +193,15 @@ void Engine::emit(Sequence& sequence, TokenId token) {
   sequence.tokens.push_back(token);
 
   const bool end_of_text = !sequence.request.ignore_eos && is_end_of_text(token);
-  TokenEvent event;
+  TokenEvent& event = new_event(EventKind::kToken);
   event.token = token;
   event.seconds = now;
-  if (sequence.detokenizer && !end_of_text) event.text = sequence.stop_matcher->push(sequence.detokenizer->push(token));
-  sequence.stream.push(std::move(event));
+  if (sequence.detokenizer && !end_of_text) {
+    decoded_.clear();
+    sequence.detokenizer->push(token, decoded_);
+    sequence.stop_matcher->push(decoded_, event.text);
+  }
+  sequence.stream.push(event);
   if (end_of_text || (sequence.stop_matcher && sequence.stop_matcher->stopped()))
     finish(sequence, "stop");
   else if (sequence.n_tokens() >= sequence.limit)
@@ -199,11 +215,12 @@ void Engine::finish_with(Sequence& sequence, const Error& error) {
 void Engine::finish(Sequence& sequence, const char* reason, const Error* error) {
   if (sequence.ended) return;
   sequence.ended = true;
-  TokenEvent event;
-  event.kind = EventKind::kEnd;
+  TokenEvent& event = new_event(EventKind::kEnd);
   if (sequence.detokenizer && !sequence.stop_matcher->stopped()) {
-    event.text = sequence.stop_matcher->push(sequence.detokenizer->finish());
-    event.text += sequence.stop_matcher->finish();
+    decoded_.clear();
+    sequence.detokenizer->finish(decoded_);
+    sequence.stop_matcher->push(decoded_, event.text);
+    sequence.stop_matcher->finish(event.text);
     // The last held-back text may complete a stop string.
     if (sequence.stop_matcher->stopped() && error == nullptr) reason = "stop";
   }
@@ -212,7 +229,7 @@ void Engine::finish(Sequence& sequence, const char* reason, const Error* error) 
   event.code = error != nullptr ? error->code : ErrorCode::kCancelled;
   if (error != nullptr) event.error = error->message;
   event.seconds = sequence.stats.elapsed();
-  sequence.stream.push(std::move(event));
+  sequence.stream.push(event);
 }
 
 bool Engine::is_end_of_text(TokenId id) const {

@@ -6,16 +6,26 @@
 
 namespace colibri::engine {
 
+namespace {
+
+constexpr size_t kUsualText = 48;  // bytes of a token's text, nearly always
+
+}  // namespace
+
+TokenStream::TokenStream(size_t capacity) : ring_(capacity) {
+  for (TokenEvent& event : ring_) event.text.reserve(kUsualText);
+}
+
 bool TokenStream::has_room() const {
   const std::lock_guard lock(mutex_);
   return size_ + 2 <= ring_.size();
 }
 
-void TokenStream::push(TokenEvent event) {
+void TokenStream::push(const TokenEvent& event) {
   {
     const std::lock_guard lock(mutex_);
     COLIBRI_CHECK(size_ < ring_.size());
-    ring_[(head_ + size_) % ring_.size()] = std::move(event);
+    ring_[(head_ + size_) % ring_.size()] = event;
     ++size_;
   }
   arrived_.notify_one();
@@ -30,7 +40,7 @@ bool TokenStream::pop(int timeout_ms, TokenEvent& event) {
     } else if (!arrived_.wait_for(lock, std::chrono::milliseconds(timeout_ms), there)) {
       return false;
     }
-    event = std::move(ring_[head_]);
+    event = ring_[head_];
     head_ = (head_ + 1) % ring_.size();
     --size_;
   }

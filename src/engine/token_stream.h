@@ -1,7 +1,8 @@
 // TokenStream: the bounded queue between the engine's thread and whoever reads one sequence.
 //
 // The engine never waits for a reader: before it computes a sequence's next token it asks for room, and a sequence
-// without room sits out the step. Thread-safety: one producer, one consumer.
+// without room sits out the step. Events are copied into and out of places that keep their strings' memory, so a stream
+// allocates only when a text is longer than any before. Thread-safety: one producer, one consumer.
 #pragma once
 
 #include <condition_variable>
@@ -31,12 +32,12 @@ struct TokenEvent {
 
 class TokenStream {
  public:
-  explicit TokenStream(size_t capacity) : ring_(capacity) {}
+  explicit TokenStream(size_t capacity);
 
   /// Producer: whether two more events (a token and the end) fit.
   bool has_room() const;
   /// Producer. REQUIRES: room; only kEnd may use the last place.
-  void push(TokenEvent event);
+  void push(const TokenEvent& event);
   /// Consumer: the next event into `event`; false when none came within timeout_ms (-1: waits for ever).
   bool pop(int timeout_ms, TokenEvent& event);
   /// Called after each pop, so that the engine can resume a sequence that sat out. Set once before use.

@@ -15,7 +15,7 @@ TEST(TokenStream, EventsArriveInOrderAcrossThreadsAndNeverExceedTheCapacity) {
       while (!stream.has_room()) std::this_thread::yield();
       TokenEvent event;
       event.token = i;
-      stream.push(std::move(event));
+      stream.push(event);
     }
   });
   for (int i = 0; i < kEvents; ++i) {
@@ -39,7 +39,7 @@ TEST(TokenStream, RoomForTheEndIsKept) {
   EXPECT_FALSE(stream.has_room());
   TokenEvent end;
   end.kind = EventKind::kEnd;
-  stream.push(std::move(end));
+  stream.push(end);
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ class TensorCatalog {
   const TensorInfo* find(std::string_view name) const;
   /// GGUF metadata as an object {"general.architecture": ...}; null for safetensors.
   const Json& metadata() const { return metadata_; }
+  /// Frees the metadata (a vocabulary may be large); it is null afterwards.
+  void drop_metadata() { metadata_ = Json(); }
   /// Reads bytes [first, first + out.size()) of a tensor.
   Status read(const TensorInfo& tensor, int64_t first, std::span<std::byte> out) const;
 

@@ -243,7 +243,7 @@ class WeightPlanner {
 
   void account(const MatrixSource& source) {
     plan_.file_bytes_ += source.file_size();
-    plan_.staging_bytes_ = std::max(plan_.staging_bytes_, store::staging_bytes(source));
+    plan_.staging_.cover(source);
   }
 
   void add_up() {
@@ -292,20 +292,19 @@ Status read_vector(const formats::TensorCatalog& catalog, const VectorJob& job, 
   return {};
 }
 
-Result<std::unique_ptr<ModelWeights>> WeightPlan::load_dense(platform::Arena& arena, std::span<std::byte> staging,
-                                                             const store::LoadProgress& progress) {
-  const auto go_on = [&progress](int64_t bytes) { return !progress || progress(bytes); };
+Result<std::unique_ptr<ModelWeights>> WeightPlan::place_dense(platform::Arena& arena,
+                                                              std::vector<store::LoadJob>& jobs,
+                                                              const store::LoadProgress& progress) {
   for (const VectorJob& job : vectors_) {
     auto* out = reinterpret_cast<float*>(arena.take(job.n * static_cast<int64_t>(sizeof(float))));
     COLIBRI_TRY(read_vector(*catalog_, job, out));
     *job.target = out;
-    if (!go_on(job.tensor->bytes)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
+    if (progress && !progress(job.tensor->bytes)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
   }
   for (const MatrixJob& job : matrices_) {
     std::byte* data = arena.take(job.source.packed_size());
-    COLIBRI_TRY(store::load_matrix(*catalog_, job.source, staging, data));
+    jobs.push_back({job.source, data});
     *job.target = {job.source.encoding, job.source.n, job.source.k, data};
-    if (!go_on(job.source.file_size())) return Error{ErrorCode::kCancelled, "loading was interrupted"};
   }
   if (tied_head_) weights_->head = weights_->embed;
   return std::move(weights_);

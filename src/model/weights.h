@@ -1,8 +1,9 @@
 // ModelWeights: the canonical weights that the decoder reads, and the plan by which they are brought in.
 //
-// Loading has two steps. plan() finds every tensor that the spec needs, checks type and shape, refuses what would be
-// left over, and adds up the bytes: nothing has been read and nothing allocated when it fails. load() then reads into
-// memory of exactly that size. After it, nothing knows which file format the model came from.
+// Loading has three steps. make() finds every tensor that the spec needs, checks type and shape, refuses what would be
+// left over, and adds up the bytes: nothing has been read and nothing allocated when it fails. place_dense() gives every
+// weight its place in memory of exactly that size, and store::load_matrices() fills it. After that, nothing knows which
+// file format the model came from.
 #pragma once
 
 #include <cstdint>
@@ -57,17 +58,18 @@ class WeightPlan {
   /// Errors name the tensor, what was expected and what is there. `catalog` and `description` must outlive the plan.
   static Result<WeightPlan> make(const ModelDescription& description, const formats::TensorCatalog& catalog);
 
-  int64_t dense_bytes() const { return dense_bytes_; }                          ///< arena memory for load_dense
+  int64_t dense_bytes() const { return dense_bytes_; }                          ///< arena memory for place_dense
   int64_t expert_bytes() const;                                                 ///< arena memory for a resident store
-  int64_t staging_bytes() const { return staging_bytes_; }                      ///< only while loading
+  const store::StagingNeed& staging() const { return staging_; }                ///< per loading thread
   int64_t file_bytes() const { return file_bytes_; }                            ///< that will be read in all
   const std::vector<store::ExpertSource>& experts() const { return experts_; }  ///< [moe layers, n_experts]
   const std::vector<VectorJob>& vectors() const { return vectors_; }
   const std::vector<MatrixJob>& matrices() const { return matrices_; }
 
-  /// Small tensors first, so that a damaged norm is found before the large reads. kCancelled when `progress` says so.
-  Result<std::unique_ptr<ModelWeights>> load_dense(platform::Arena& arena, std::span<std::byte> staging,
-                                                   const store::LoadProgress& progress);
+  /// Places the dense weights in the arena. The vectors are read at once, so that a damaged norm is found before the
+  /// large reads; the matrices are added to `jobs`. kCancelled when `progress` says so.
+  Result<std::unique_ptr<ModelWeights>> place_dense(platform::Arena& arena, std::vector<store::LoadJob>& jobs,
+                                                    const store::LoadProgress& progress);
 
  private:
   friend class WeightPlanner;
@@ -78,7 +80,7 @@ class WeightPlan {
   std::vector<MatrixJob> matrices_;
   std::vector<store::ExpertSource> experts_;
   int64_t dense_bytes_ = 0;
-  int64_t staging_bytes_ = 0;
+  store::StagingNeed staging_;
   int64_t file_bytes_ = 0;
 };
 

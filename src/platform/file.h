@@ -31,6 +31,8 @@ class File {
   /// Fills `out` from `offset`; loops over short reads and EINTR. kIo names file, offset and reason; an end of file
   /// inside the range says that the file was truncated.
   Status read_at(int64_t offset, std::span<std::byte> out) const;
+  /// Tells the system that the file will be read from front to back, so that it reads far ahead.
+  void expect_sequential_reads() const;
 
  private:
   File(std::string path, int fd, int64_t size_bytes) : path_(std::move(path)), fd_(fd), size_bytes_(size_bytes) {}

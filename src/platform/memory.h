@@ -8,11 +8,17 @@
 
 namespace colibri::platform {
 
-/// One anonymous mapping, page-aligned, zeroed on first touch, with huge pages asked for when it is large. Move-only.
+/// When the pages of an arena become memory.
+enum class Pages {
+  kNow,           ///< in allocate(): no page fault happens later
+  kOnFirstTouch,  ///< for memory that is filled at once, best by several threads
+};
+
+/// One anonymous mapping, page-aligned, zeroed, with huge pages asked for when it is large. Move-only.
 class Arena {
  public:
   /// kDoesNotFit names the bytes when the system refuses.
-  static Result<Arena> allocate(int64_t bytes);
+  static Result<Arena> allocate(int64_t bytes, Pages pages = Pages::kNow);
   Arena() = default;
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -36,8 +42,11 @@ class Arena {
 /// Rounds up to the alignment that Arena::take keeps.
 constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// Highest resident set size of this process so far.
+/// Resident set size of this process: now, and the highest so far.
+int64_t rss_bytes();
 int64_t peak_rss_bytes();
+/// Gives freed heap memory back to the system; after something large was parsed and dropped.
+void trim_heap();
 /// Bytes that this process may still take: the least of MemAvailable and what the cgroup (v1 or v2) leaves.
 int64_t available_memory_bytes();
 

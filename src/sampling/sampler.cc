@@ -110,8 +110,6 @@ Sampler::Sampler(SamplingParams params, int32_t vocab_size) : params_(std::move(
   has_penalties_ =
       params_.repetition_penalty != 1.0 || params_.presence_penalty != 0.0 || params_.frequency_penalty != 0.0;
   if (params_.temperature == 0) return;
-  candidates_.resize(size);
-  weights_.resize(size);
   if (has_penalties_) answer_counts_.resize(size);
   if (has_penalties_) seen_.resize(size);
   if (!params_.logit_bias.empty()) bias_.resize(size);
@@ -127,14 +125,14 @@ void Sampler::observe_prompt(std::span<const TokenId> prompt) {
   }
 }
 
-Result<TokenId> Sampler::sample(std::span<const float> logits) {
+Result<TokenId> Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) {
   logits = logits.first(std::min(logits.size(), static_cast<size_t>(vocab_size_)));
   TokenId id = -1;
   if (params_.temperature == 0) {
     id = argmax(logits);
     if (id >= 0 && logits[static_cast<size_t>(id)] == kNever) id = -1;
-  } else if (const size_t n = collect(logits); n > 0) {
-    id = draw(n);
+  } else if (const size_t n = collect(logits, scratch.candidates_); n > 0) {
+    id = draw(n, scratch);
   }
   if (id < 0) return Error{ErrorCode::kFailed, "no token can be sampled: no logit is a number"};
   if (!seen_.empty()) {
@@ -160,34 +158,35 @@ float Sampler::adjusted(TokenId id, double logit) const {
   return static_cast<float>(std::clamp<double>(logit, -kLargest, kLargest));
 }
 
-// Fills candidates_, in the order of the ids, with what can be drawn: every id whose logit is a number. Returns how
+// Fills `candidates`, in the order of the ids, with what can be drawn: every id whose logit is a number. Returns how
 // many.
-size_t Sampler::collect(std::span<const float> logits) {
+size_t Sampler::collect(std::span<const float> logits, std::vector<Candidate>& candidates) const {
   const bool plain = bias_.empty() && !has_penalties_;
   size_t n = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     if (std::isnan(logits[i]) || logits[i] == kNever) continue;
     const float logit = std::min(logits[i], kLargest);
-    candidates_[n++] = {plain ? logit : adjusted(id, logit), id};
+    candidates[n++] = {plain ? logit : adjusted(id, logit), id};
   }
   return n;
 }
 
 // Sums and the draw itself walk over the candidates in an order that is defined (by id or by probability), never in one
 // that a library's selection algorithm happened to leave.
-TokenId Sampler::draw(size_t n) {
-  n = keep_top_k(n);
-  const auto end = candidates_.begin() + static_cast<std::ptrdiff_t>(n);
-  const float largest = std::min_element(candidates_.begin(), end, before)->logit;
-  n = keep_top_p(n, largest);
-  n = keep_min_p(n, largest);
-  double left = static_cast<double>(next_random() >> 11) * 0x1.0p-53 * weigh(n, largest);
+TokenId Sampler::draw(size_t n, SamplerScratch& scratch) {
+  const std::vector<Candidate>& candidates = scratch.candidates_;
+  n = keep_top_k(n, scratch);
+  const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(n);
+  const float largest = std::min_element(candidates.begin(), end, before)->logit;
+  n = keep_top_p(n, largest, scratch);
+  n = keep_min_p(n, largest, scratch);
+  double left = static_cast<double>(next_random() >> 11) * 0x1.0p-53 * weigh(n, largest, scratch);
   for (size_t i = 0; i + 1 < n; ++i) {
-    left -= weights_[i];
-    if (left < 0) return candidates_[i].id;
+    left -= scratch.weights_[i];
+    if (left < 0) return candidates[i].id;
   }
-  return candidates_[n - 1].id;
+  return candidates[n - 1].id;
 }
 
 // In proportion to the probability; the most probable has 1.
@@ -195,18 +194,18 @@ double Sampler::weight(const Candidate& candidate, float largest) const {
   return exp_of_negative((static_cast<double>(candidate.logit) - static_cast<double>(largest)) / params_.temperature);
 }
 
-// Fills weights_ for the first n candidates; returns their sum.
-double Sampler::weigh(size_t n, float largest) {
-  for (size_t i = 0; i < n; ++i) weights_[i] = weight(candidates_[i], largest);
+// Fills the weights of the first n candidates; returns their sum.
+double Sampler::weigh(size_t n, float largest, SamplerScratch& scratch) const {
+  for (size_t i = 0; i < n; ++i) scratch.weights_[i] = weight(scratch.candidates_[i], largest);
   double total = 0;
-  for (size_t i = 0; i < n; ++i) total += weights_[i];
+  for (size_t i = 0; i < n; ++i) total += scratch.weights_[i];
   return total;
 }
 
-size_t Sampler::keep_top_k(size_t n) {
+size_t Sampler::keep_top_k(size_t n, SamplerScratch& scratch) const {
   const auto k = static_cast<size_t>(params_.top_k);
   if (k == 0 || k >= n) return n;
-  const auto begin = candidates_.begin(), middle = begin + static_cast<std::ptrdiff_t>(k);
+  const auto begin = scratch.candidates_.begin(), middle = begin + static_cast<std::ptrdiff_t>(k);
   const auto end = begin + static_cast<std::ptrdiff_t>(n);
   if (k <= 1024) {  // a heap of k, which most candidates fail to enter
     std::partial_sort(begin, middle, end, before);
@@ -218,10 +217,10 @@ size_t Sampler::keep_top_k(size_t n) {
 }
 
 // Orders only as far as needed: blocks of the most probable ones, each several times as large as all before it.
-size_t Sampler::keep_top_p(size_t n, float largest) {
+size_t Sampler::keep_top_p(size_t n, float largest, SamplerScratch& scratch) const {
   if (params_.top_p >= 1.0) return n;
-  const auto begin = candidates_.begin();
-  const double wanted = params_.top_p * weigh(n, largest);
+  const auto begin = scratch.candidates_.begin();
+  const double wanted = params_.top_p * weigh(n, largest, scratch);
   double sum = 0;
   for (size_t done = 0, block = 64; done < n; block *= 4) {
     const size_t end = std::min(n, done + block);
@@ -229,16 +228,16 @@ size_t Sampler::keep_top_p(size_t n, float largest) {
     if (end < n) std::nth_element(from, to, begin + static_cast<std::ptrdiff_t>(n), before);
     std::sort(from, to, before);
     for (; done < end; ++done) {
-      sum += weight(candidates_[done], largest);
+      sum += weight(scratch.candidates_[done], largest);
       if (sum >= wanted) return done + 1;
     }
   }
   return n;
 }
 
-size_t Sampler::keep_min_p(size_t n, float largest) {
+size_t Sampler::keep_min_p(size_t n, float largest, SamplerScratch& scratch) const {
   if (params_.min_p <= 0.0) return n;
-  const auto begin = candidates_.begin();
+  const auto begin = scratch.candidates_.begin();
   const auto end = std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(n), [&](const Candidate& candidate) {
     return weight(candidate, largest) < params_.min_p;
   });

@@ -37,6 +37,26 @@ Status validate(const SamplingParams& params);
 /// Index of the largest logit, the lowest index among equals. NaN is never chosen unless everything is NaN (then -1).
 TokenId argmax(std::span<const float> logits);
 
+/// Memory that drawing needs: one for all sequences of a thread, since only one draws at a time.
+class SamplerScratch {
+ public:
+  explicit SamplerScratch(int32_t vocab_size)
+      : candidates_(static_cast<size_t>(vocab_size)), weights_(static_cast<size_t>(vocab_size)) {}
+  /// Heap memory that one for this vocabulary takes.
+  static constexpr int64_t bytes(int32_t vocab_size) {
+    return vocab_size * static_cast<int64_t>(sizeof(Candidate) + sizeof(double));
+  }
+
+ private:
+  friend class Sampler;
+  struct Candidate {
+    float logit;  // after bias and penalties, not yet divided by the temperature
+    TokenId id;
+  };
+  std::vector<Candidate> candidates_;  // [vocab], as is the next
+  std::vector<double> weights_;
+};
+
 class Sampler {
  public:
   /// `vocab_size` ids may be sampled (padded ids beyond it never are). REQUIRES: `params` are valid.
@@ -44,22 +64,20 @@ class Sampler {
   /// Tells the sampler about prompt tokens, for the repetition penalty. Ids outside the vocabulary are ignored.
   void observe_prompt(std::span<const TokenId> prompt);
   /// Chooses and remembers the next token. kFailed when no logit of the vocabulary is a number. Allocates nothing.
-  Result<TokenId> sample(std::span<const float> logits);
+  /// REQUIRES: scratch for at least this vocabulary.
+  Result<TokenId> sample(std::span<const float> logits, SamplerScratch& scratch);
 
  private:
-  struct Candidate {
-    float logit;  // after bias and penalties, not yet divided by the temperature
-    TokenId id;
-  };
+  using Candidate = SamplerScratch::Candidate;
   static bool before(const Candidate& a, const Candidate& b);
   float adjusted(TokenId id, double logit) const;
-  size_t collect(std::span<const float> logits);
-  TokenId draw(size_t n);
+  size_t collect(std::span<const float> logits, std::vector<Candidate>& candidates) const;
+  TokenId draw(size_t n, SamplerScratch& scratch);
   double weight(const Candidate& candidate, float largest) const;
-  double weigh(size_t n, float largest);
-  size_t keep_top_k(size_t n);
-  size_t keep_top_p(size_t n, float largest);
-  size_t keep_min_p(size_t n, float largest);
+  double weigh(size_t n, float largest, SamplerScratch& scratch) const;
+  size_t keep_top_k(size_t n, SamplerScratch& scratch) const;
+  size_t keep_top_p(size_t n, float largest, SamplerScratch& scratch) const;
+  size_t keep_min_p(size_t n, float largest, SamplerScratch& scratch) const;
   uint64_t next_random();
 
   SamplingParams params_;
@@ -69,8 +87,6 @@ class Sampler {
   std::vector<double> bias_;            // per id; empty without a bias
   std::vector<int32_t> answer_counts_;  // per id; empty without penalties, as is the next
   std::vector<bool> seen_;              // per id, prompt or answer
-  std::vector<Candidate> candidates_;   // scratch, [vocab], as is the next
-  std::vector<double> weights_;
 };
 
 }  // namespace colibri::sampling

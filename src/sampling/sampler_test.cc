@@ -44,11 +44,16 @@ std::vector<float> some_logits(size_t n, uint32_t seed = 1) {
   return logits;
 }
 
+SamplerScratch& scratch() {
+  static SamplerScratch memory(200'000);
+  return memory;
+}
+
 std::vector<TokenId> draws(const SamplingParams& params, std::span<const float> logits, int count) {
   Sampler sampler(params, static_cast<int32_t>(logits.size()));
   std::vector<TokenId> ids;
   ids.reserve(static_cast<size_t>(count));
-  for (int i = 0; i < count; ++i) ids.push_back(sampler.sample(logits).value());
+  for (int i = 0; i < count; ++i) ids.push_back(sampler.sample(logits, scratch()).value());
   return ids;
 }
 
@@ -113,7 +118,7 @@ TEST(Sampler, GreedyFailsWhenNothingCanBeChosen) {
   SamplingParams params;
   params.temperature = 0;
   Sampler sampler(params, 2);
-  EXPECT_EQ(sampler.sample(std::vector<float>{kNan, -kInfinity}).error().code, ErrorCode::kFailed);
+  EXPECT_EQ(sampler.sample(std::vector<float>{kNan, -kInfinity}, scratch()).error().code, ErrorCode::kFailed);
 }
 
 TEST(Sampler, SameSeedSameTokensOtherSeedOtherTokens) {
@@ -211,10 +216,10 @@ TEST(Sampler, RepetitionPenaltyDividesPositiveAndMultipliesNegativeLogits) {
   params.top_k = 1;
   Sampler positive(params, 2);
   positive.observe_prompt(std::vector<TokenId>{0});
-  EXPECT_EQ(positive.sample(std::vector<float>{4.0F, 1.5F}).value(), 1);
+  EXPECT_EQ(positive.sample(std::vector<float>{4.0F, 1.5F}, scratch()).value(), 1);
   Sampler negative(params, 2);
   negative.observe_prompt(std::vector<TokenId>{0});
-  EXPECT_EQ(negative.sample(std::vector<float>{-1.0F, -3.0F}).value(), 1);
+  EXPECT_EQ(negative.sample(std::vector<float>{-1.0F, -3.0F}, scratch()).value(), 1);
 }
 
 TEST(Sampler, PresencePenaltyCountsAnswersOnceAndNotThePrompt) {
@@ -224,10 +229,10 @@ TEST(Sampler, PresencePenaltyCountsAnswersOnceAndNotThePrompt) {
   Sampler sampler(params, 3);
   sampler.observe_prompt(std::vector<TokenId>{0});
   const std::vector<float> logits = {2.0F, 1.5F, 0.9F};
-  EXPECT_EQ(sampler.sample(logits).value(), 0);  // the prompt does not count
-  EXPECT_EQ(sampler.sample(logits).value(), 1);  // 1.0, 1.5, 0.9
-  EXPECT_EQ(sampler.sample(logits).value(), 0);  // 1.0, 0.5, 0.9
-  EXPECT_EQ(sampler.sample(logits).value(), 0);  // still 1.0: once, however often
+  EXPECT_EQ(sampler.sample(logits, scratch()).value(), 0);  // the prompt does not count
+  EXPECT_EQ(sampler.sample(logits, scratch()).value(), 1);  // 1.0, 1.5, 0.9
+  EXPECT_EQ(sampler.sample(logits, scratch()).value(), 0);  // 1.0, 0.5, 0.9
+  EXPECT_EQ(sampler.sample(logits, scratch()).value(), 0);  // still 1.0: once, however often
 }
 
 TEST(Sampler, FrequencyPenaltyGrowsWithEachOccurrence) {
@@ -238,7 +243,7 @@ TEST(Sampler, FrequencyPenaltyGrowsWithEachOccurrence) {
   const std::vector<float> logits = {1.0F, 0.0F};
   std::vector<TokenId> ids;
   ids.reserve(4);
-  for (int i = 0; i < 4; ++i) ids.push_back(sampler.sample(logits).value());
+  for (int i = 0; i < 4; ++i) ids.push_back(sampler.sample(logits, scratch()).value());
   EXPECT_EQ(ids, (std::vector<TokenId>{0, 0, 0, 1}));  // 1.0, 0.6, 0.2, then -0.2 against 0
 }
 
@@ -255,7 +260,7 @@ TEST(Sampler, PaddedIdsAreNeverChosen) {
     SamplingParams params;
     params.temperature = temperature;
     Sampler sampler(params, 2);
-    EXPECT_LT(sampler.sample(std::vector<float>{0, 0, 50, 50}).value(), 2);
+    EXPECT_LT(sampler.sample(std::vector<float>{0, 0, 50, 50}, scratch()).value(), 2);
   }
 }
 
@@ -265,7 +270,7 @@ TEST(Sampler, InfiniteAndNanLogitsDoNoHarm) {
   EXPECT_FALSE(counts.contains(0) || counts.contains(1));
   EXPECT_EQ(histogram(params, std::vector<float>{0, kInfinity, 3e38F}, 100).begin()->first, 1);
   Sampler sampler(params, 2);
-  EXPECT_EQ(sampler.sample(std::vector<float>{kNan, -kInfinity}).error().code, ErrorCode::kFailed);
+  EXPECT_EQ(sampler.sample(std::vector<float>{kNan, -kInfinity}, scratch()).error().code, ErrorCode::kFailed);
 }
 
 TEST(Sampler, HugeBiasAndPenaltyStayNumbers) {
@@ -284,9 +289,10 @@ TEST(Sampler, SamplingAllocatesNothing) {
   params.repetition_penalty = 1.1;
   params.logit_bias = {{3, 1.0}};
   Sampler sampler(params, 5000);
+  scratch();
   const int64_t before = g_allocations;
   int64_t sum = 0;
-  for (int i = 0; i < 20; ++i) sum += sampler.sample(logits).value();
+  for (int i = 0; i < 20; ++i) sum += sampler.sample(logits, scratch()).value();
   EXPECT_EQ(g_allocations, before);
   EXPECT_GE(sum, 0);
 }

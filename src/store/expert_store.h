@@ -7,14 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "formats/catalog.h"
 #include "platform/memory.h"
+#include "store/loader.h"
 #include "store/matrix_source.h"
 #include "tensor/packed.h"
 
@@ -35,9 +34,6 @@ class ExpertLeases {
  private:
   std::span<const ExpertWeights* const> by_expert_;
 };
-
-/// Called with the bytes read since the last call; false stops the load.
-using LoadProgress = std::function<bool(int64_t bytes)>;
 
 class ExpertStore {
  public:
@@ -67,11 +63,9 @@ class ExpertStore {
 /// Bytes of arena memory that the resident store takes.
 int64_t resident_store_bytes(std::span<const ExpertSource> experts);
 
-/// Every expert is read at opening and stays. `experts` [n_layers, n_experts]; memory comes from `arena`.
-/// kCancelled when `progress` returns false.
-Result<std::unique_ptr<ExpertStore>> open_resident_store(const formats::TensorCatalog& catalog,
-                                                         std::span<const ExpertSource> experts, int n_layers,
-                                                         int n_experts, platform::Arena& arena,
-                                                         std::span<std::byte> staging, const LoadProgress& progress);
+/// The store whose experts all stay in memory. `experts` [n_layers, n_experts]; memory comes from `arena`. What has to
+/// be read into it is added to `jobs`: the store must not be asked for experts before load_matrices() has done them.
+std::unique_ptr<ExpertStore> make_resident_store(std::span<const ExpertSource> experts, int n_layers, int n_experts,
+                                                 platform::Arena& arena, std::vector<LoadJob>& jobs);
 
 }  // namespace colibri::store

@@ -1,7 +1,8 @@
 // MatrixSource: where a weight matrix lies in the model's files, and how it gets into a packed encoding.
 //
-// One definition for everything that is read: dense weights at load, experts at load or when they are wanted.
-// Thread-safety: load_matrix may run in several threads with different staging buffers and destinations.
+// One definition for everything that is read: dense weights at load, experts at load or when they are wanted. A matrix
+// is brought in by pieces: rows that are read together, packed together, and as few or many as staging memory holds.
+// Thread-safety: free functions and plain values; pieces may be packed by several threads at once.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,10 @@ struct MatrixSource {
   int interleaved_heads = 0;
 
   int64_t packed_size() const { return packed_bytes(encoding, n, k); }
-  int64_t file_size() const;
+  int64_t row_bytes() const;  ///< in the file
+  int64_t file_size() const { return n * row_bytes(); }
+  /// Of row `row`: absolute, in the tensor's file.
+  int64_t file_offset(int64_t row) const { return tensor->offset + (first_row + row) * row_bytes(); }
 };
 
 /// An expert's three matrices on disk.
@@ -34,10 +38,26 @@ struct ExpertSource {
   int64_t packed_size() const { return gate.packed_size() + up.packed_size() + down.packed_size(); }
 };
 
-/// Bytes of staging memory that load_matrix needs at least for this source.
-int64_t staging_bytes(const MatrixSource& source);
+/// Staging memory that one thread needs for a set of matrices: bytes as they are read, and a panel of reordered rows.
+struct StagingNeed {
+  int64_t read_bytes = 0;
+  int64_t reorder_bytes = 0;
+
+  void cover(const MatrixSource& source);
+  int64_t bytes() const { return read_bytes + reorder_bytes; }
+};
+
+/// Rows of a piece that is read into `read_bytes`: whole panels, and whole heads where they are interleaved.
+/// REQUIRES: a StagingNeed with that many read_bytes covers the source.
+int64_t rows_per_piece(const MatrixSource& source, int64_t read_bytes);
+
+/// Packs the piece [row, row + count), read into `raw`, into the matrix at dst. `reorder`: a StagingNeed's
+/// reorder_bytes. REQUIRES: row and count as rows_per_piece cuts them.
+void pack_piece(const MatrixSource& source, int64_t row, int64_t count, std::span<const std::byte> raw,
+                std::span<std::byte> reorder, std::byte* dst);
 
 /// Reads and packs the matrix into dst (source.packed_size() bytes, 64-byte aligned). Errors name file and tensor.
+/// REQUIRES: a StagingNeed of staging.size() bytes covers the source.
 Status load_matrix(const formats::TensorCatalog& catalog, const MatrixSource& source, std::span<std::byte> staging,
                    std::byte* dst);
 

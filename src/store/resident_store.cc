@@ -16,14 +16,13 @@ class ResidentStore final : public ExpertStore {
     for (const ExpertWeights& w : weights_) pointers_.push_back(&w);
   }
 
-  Status load(const formats::TensorCatalog& catalog, std::span<const ExpertSource> experts, platform::Arena& arena,
-              std::span<std::byte> staging, const LoadProgress& progress) {
+  void place(std::span<const ExpertSource> experts, platform::Arena& arena, std::vector<LoadJob>& jobs) {
+    jobs.reserve(jobs.size() + 3 * experts.size());
     for (size_t i = 0; i < experts.size(); ++i) {
-      COLIBRI_ASSIGN(weights_[i].gate, load_one(catalog, experts[i].gate, arena, staging, progress));
-      COLIBRI_ASSIGN(weights_[i].up, load_one(catalog, experts[i].up, arena, staging, progress));
-      COLIBRI_ASSIGN(weights_[i].down, load_one(catalog, experts[i].down, arena, staging, progress));
+      weights_[i].gate = place_one(experts[i].gate, arena, jobs);
+      weights_[i].up = place_one(experts[i].up, arena, jobs);
+      weights_[i].down = place_one(experts[i].down, arena, jobs);
     }
-    return {};
   }
 
   Result<ExpertLeases> acquire(int moe_layer, std::span<const int32_t> ids) override {
@@ -33,13 +32,10 @@ class ResidentStore final : public ExpertStore {
   }
 
  private:
-  static Result<PackedMatrix> load_one(const formats::TensorCatalog& catalog, const MatrixSource& source,
-                                       platform::Arena& arena, std::span<std::byte> staging,
-                                       const LoadProgress& progress) {
+  static PackedMatrix place_one(const MatrixSource& source, platform::Arena& arena, std::vector<LoadJob>& jobs) {
     std::byte* data = arena.take(source.packed_size());
-    COLIBRI_TRY(load_matrix(catalog, source, staging, data));
-    if (progress && !progress(source.file_size())) return Error{ErrorCode::kCancelled, "loading was interrupted"};
-    return PackedMatrix{source.encoding, source.n, source.k, data};
+    jobs.push_back({source, data});
+    return {source.encoding, source.n, source.k, data};
   }
 
   std::vector<ExpertWeights> weights_;          // [n_layers, n_experts]
@@ -54,13 +50,11 @@ int64_t resident_store_bytes(std::span<const ExpertSource> experts) {
   return bytes;
 }
 
-Result<std::unique_ptr<ExpertStore>> open_resident_store(const formats::TensorCatalog& catalog,
-                                                         std::span<const ExpertSource> experts, int n_layers,
-                                                         int n_experts, platform::Arena& arena,
-                                                         std::span<std::byte> staging, const LoadProgress& progress) {
+std::unique_ptr<ExpertStore> make_resident_store(std::span<const ExpertSource> experts, int n_layers, int n_experts,
+                                                 platform::Arena& arena, std::vector<LoadJob>& jobs) {
   auto store = std::make_unique<ResidentStore>(n_layers, n_experts);
-  COLIBRI_TRY(store->load(catalog, experts, arena, staging, progress));
-  return std::unique_ptr<ExpertStore>(std::move(store));
+  store->place(experts, arena, jobs);
+  return store;
 }
 
 }  // namespace colibri::store

@@ -75,6 +75,7 @@ Result<Decoder::Stage> Decoder::parse_stage(const Json& json) {
     COLIBRI_ASSIGN(stage.content, character_member(json, "replacement"));
     COLIBRI_ASSIGN(const PrependScheme scheme, prepend_scheme(json));
     stage.drop_first = scheme != PrependScheme::kNever;
+    stage.pattern = Pattern::literal(stage.content);
   } else {
     return unsupported_component("decoder", json);
   }
@@ -127,11 +128,8 @@ void DecodeStream::feed(size_t stage, std::string_view token, std::string& out) 
       if (state.started) out.push_back(' ');
       state.started = true;
       return feed(stage + 1, token, out);
-    case Kind::kReplace: {
-      std::string text(token);
-      what.pattern.replace(text, what.content, workspace_);
-      return feed(stage + 1, text, out);
-    }
+    case Kind::kReplace:
+      return feed(stage + 1, replaced(stage, token, what.content), out);
     case Kind::kStrip: {
       if (what.fused) return feed_strip_part(stage, token, out);
       token.remove_prefix(copies_in_front(token, what.content, what.left) * what.content.size());
@@ -142,10 +140,12 @@ void DecodeStream::feed(size_t stage, std::string_view token, std::string& out) 
 }
 
 void DecodeStream::feed_bytes(size_t stage, std::string_view token, std::string& out) {
-  std::string bytes, text;
-  append_letter_bytes(token, bytes);
-  states_[stage].utf8.push(bytes, text);
-  feed(stage + 1, text, out);
+  State& state = states_[stage];
+  state.bytes.clear();
+  state.text.clear();
+  append_letter_bytes(token, state.bytes);
+  state.utf8.push(state.bytes, state.text);
+  feed(stage + 1, state.text, out);
 }
 
 void DecodeStream::feed_fallback(size_t stage, std::string_view token, std::string& out) {
@@ -159,7 +159,8 @@ void DecodeStream::feed_fallback(size_t stage, std::string_view token, std::stri
 }
 
 void DecodeStream::flush_fallback(size_t stage, std::string& out) {
-  const std::string bytes = std::move(states_[stage].bytes);
+  std::string& bytes = states_[stage].text;
+  bytes.swap(states_[stage].bytes);
   states_[stage].bytes.clear();
   if (bytes.empty()) return;
   if (is_valid_utf8(bytes)) return feed(stage + 1, bytes, out);
@@ -168,11 +169,21 @@ void DecodeStream::flush_fallback(size_t stage, std::string& out) {
 
 void DecodeStream::feed_metaspace(size_t stage, std::string_view token, std::string& out) {
   const Decoder::Stage& what = decoder_->stages_[stage];
-  std::string text(token);
   const bool drop = what.drop_first && !states_[stage].started;
   states_[stage].started = true;
-  Pattern::literal(what.content).replace(text, drop ? "" : " ", workspace_);
-  feed(stage + 1, text, out);
+  feed(stage + 1, replaced(stage, token, drop ? "" : " "), out);
+}
+
+// The token with `content` in place of each match of the stage's pattern.
+std::string& DecodeStream::replaced(size_t stage, std::string_view token, std::string_view content) {
+  std::string& text = states_[stage].text;
+  text.clear();
+  size_t done = 0;
+  decoder_->stages_[stage].pattern.for_each_match(token, workspace_, [&](size_t begin, size_t end) {
+    text.append(token.substr(done, begin - done)).append(content);
+    done = end;
+  });
+  return text.append(token.substr(done));
 }
 
 void DecodeStream::feed_strip_part(size_t stage, std::string_view part, std::string& out) {
@@ -186,7 +197,8 @@ void DecodeStream::feed_strip_part(size_t stage, std::string_view part, std::str
     state.started = state.stripped == what.left || !part.empty();
   }
   const size_t n = copies_at_end(part, character, what.right);
-  std::string text;
+  std::string& text = state.text;
+  text.clear();
   if (n * character.size() < part.size()) {  // something stays: what was held does too
     for (; state.held > 0; --state.held) text += character;
     text += part.substr(0, part.size() - n * character.size());

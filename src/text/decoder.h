@@ -31,11 +31,11 @@ class Decoder {
   enum class Kind { kByteLevel, kByteFallback, kFuse, kReplace, kStrip, kMetaspace, kJoin };
   struct Stage {
     Kind kind = Kind::kJoin;
-    bool fused = false;  // a stage before has made one token of all: what comes in are its parts
-    Pattern pattern = Pattern::literal("");
-    std::string content;         // Replace: the new text; Strip: the character; Metaspace: the mark
-    size_t left = 0, right = 0;  // Strip: how many characters at most
-    bool drop_first = false;     // Metaspace: the first token's marks vanish
+    bool fused = false;                      // a stage before has made one token of all: what comes in are its parts
+    Pattern pattern = Pattern::literal("");  // Replace, Metaspace
+    std::string content;                     // Replace: the new text; Strip: the character; Metaspace: the mark
+    size_t left = 0, right = 0;              // Strip: how many characters at most
+    bool drop_first = false;                 // Metaspace: the first token's marks vanish
   };
   static Result<Stage> parse_stage(const Json& json);
   std::vector<Stage> stages_;
@@ -53,7 +53,8 @@ class DecodeStream {
  private:
   struct State {
     Utf8Stream utf8;       // ByteLevel
-    std::string bytes;     // ByteFallback: the run so far
+    std::string bytes;     // ByteFallback: the run so far; ByteLevel: the token's bytes
+    std::string text;      // what this stage made of the last token; here so that its memory is reused
     size_t stripped = 0;   // Strip, fused: characters cut off at the front
     size_t held = 0;       // Strip, fused: characters at the end that may have to go
     bool started = false;  // a token, or a character that stays, has been seen
@@ -65,6 +66,7 @@ class DecodeStream {
   void feed_strip_part(size_t stage, std::string_view part, std::string& out);
   void feed_metaspace(size_t stage, std::string_view token, std::string& out);
   void flush_fallback(size_t stage, std::string& out);
+  std::string& replaced(size_t stage, std::string_view token, std::string_view content);
 
   const Decoder* decoder_;
   std::vector<State> states_;

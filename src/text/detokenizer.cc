@@ -18,17 +18,11 @@ Detokenizer::Detokenizer(Detokenizer&&) noexcept = default;
 Detokenizer& Detokenizer::operator=(Detokenizer&&) noexcept = default;
 Detokenizer::~Detokenizer() = default;
 
-std::string Detokenizer::push(TokenId id) {
-  std::string out;
+void Detokenizer::push(TokenId id, std::string& out) {
   const std::string_view spelling = tokenizer_.spelling(id);
   if (!spelling.empty() && !(skip_special_ && tokenizer_.is_special(id))) stream_->decode.push(spelling, out);
-  return out;
 }
 
-std::string Detokenizer::finish() {
-  std::string out;
-  stream_->decode.finish(out);
-  return out;
-}
+void Detokenizer::finish(std::string& out) { stream_->decode.finish(out); }
 
 }  // namespace colibri::text

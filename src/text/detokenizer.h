@@ -1,5 +1,6 @@
 // Streaming detokeniser: token ids in, whole UTF-8 characters out, and stop strings that may span tokens.
 //
+// Both append to a string of the caller's, so that a stream which reuses it soon allocates nothing more.
 // The concatenation of everything a Detokenizer gives equals Tokenizer::decode of all its ids.
 // Ownership: values; a Detokenizer shares the tokenizer's tables. Thread-safety: one thread at a time.
 #pragma once
@@ -20,10 +21,10 @@ class Detokenizer {
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
 
-  /// Text that became certain with this token: zero or more whole characters.
-  std::string push(TokenId id);
-  /// What is still held back (an unfinished character becomes U+FFFD). Nothing may be pushed afterwards.
-  std::string finish();
+  /// Appends the text that became certain with this token: zero or more whole characters.
+  void push(TokenId id, std::string& out);
+  /// Appends what is still held back (an unfinished character becomes U+FFFD). Nothing may be pushed afterwards.
+  void finish(std::string& out);
 
  private:
   struct Stream;
@@ -39,11 +40,11 @@ class StopMatcher {
  public:
   /// Empty strings among `stops` are ignored.
   explicit StopMatcher(std::vector<std::string> stops);
-  /// Text that may be shown now. After a match (stopped()) the text ends just before the stop string, and further text
-  /// is ignored.
-  std::string push(std::string_view text);
-  /// What is still held back when the stream ends. Here too a match may be found.
-  std::string finish();
+  /// Appends the text that may be shown now. After a match (stopped()) the text ends just before the stop string, and
+  /// further text is ignored.
+  void push(std::string_view text, std::string& out);
+  /// Appends what is still held back when the stream ends. Here too a match may be found.
+  void finish(std::string& out);
   bool stopped() const { return stopped_; }
 
  private:
@@ -53,7 +54,7 @@ class StopMatcher {
     size_t matched = 0;          // the longest prefix that the text so far ends with
   };
   void step(Stop& stop, char c);
-  std::string release(size_t end);
+  void release(size_t end, std::string& out);
 
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
   std::vector<Stop> stops_;

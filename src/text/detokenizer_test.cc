@@ -16,11 +16,13 @@ std::string stream(const Tokenizer& tokenizer, const TokenIds& ids, bool skip_sp
   Detokenizer detokenizer(tokenizer, skip_special);
   std::string out;
   for (const TokenId id : ids) {
-    const std::string part = detokenizer.push(id);
+    std::string part;
+    detokenizer.push(id, part);
     EXPECT_TRUE(is_valid_utf8(part)) << "after token " << id;
     out += part;
   }
-  return out.append(detokenizer.finish());
+  detokenizer.finish(out);
+  return out;
 }
 
 void expect_streams(const TokenizerCase& one) {
@@ -59,8 +61,11 @@ TEST(Detokenizer, GivesTextAsSoonAsItIsCertain) {
     Detokenizer detokenizer(*tokenizer);
     std::string parts;
     for (const TokenId id : tokenizer->encode("a\xF4\x8F\xBF\xBF"
-                                              "b"))
-      parts.append("[").append(detokenizer.push(id)).append("]");
+                                              "b")) {
+      parts += '[';
+      detokenizer.push(id, parts);
+      parts += ']';
+    }
     EXPECT_EQ(parts, "[a][][][][\xF4\x8F\xBF\xBF][b]");
   }
 }
@@ -120,10 +125,10 @@ void expect_every_split(const std::string& text, const std::vector<std::string>&
     std::string out, part;
     for (size_t i = 0; i < text.size(); ++i) {
       part += text[i];
-      if (cuts >> i & 1) out += matcher.push(std::exchange(part, ""));
+      if (cuts >> i & 1) matcher.push(std::exchange(part, ""), out);
     }
-    out += matcher.push(part);
-    out += matcher.finish();
+    matcher.push(part, out);
+    matcher.finish(out);
     ASSERT_EQ(out, expected) << text << " cut by " << cuts;
     ASSERT_EQ(matcher.stopped(), expect_stop) << text;
   }
@@ -157,24 +162,30 @@ TEST(StopMatcher, RandomTextsAndStops) {
 
 TEST(StopMatcher, ShowsTextThatCannotBecomeAStop) {
   StopMatcher matcher({"", "</s>"});
-  EXPECT_EQ(matcher.push("a<b"), "a<b");
-  EXPECT_EQ(matcher.push("c<"), "c");
-  EXPECT_EQ(matcher.push("/"), "");
-  EXPECT_EQ(matcher.push("s>d"), "");
+  std::string shown;
+  matcher.push("a<b", shown);
+  EXPECT_EQ(shown, "a<b");
+  matcher.push("c<", shown);
+  EXPECT_EQ(shown, "a<bc");
+  matcher.push("/", shown);
+  matcher.push("s>d", shown);
   EXPECT_TRUE(matcher.stopped());
-  EXPECT_EQ(matcher.push("more"), "");
-  EXPECT_EQ(matcher.finish(), "");
+  matcher.push("more", shown);
+  matcher.finish(shown);
+  EXPECT_EQ(shown, "a<bc");
   StopMatcher none({""});
-  EXPECT_EQ(none.push("x"), "x");
-  EXPECT_EQ(none.finish(), "");
+  none.push("x", shown);
+  EXPECT_EQ(shown, "a<bcx");
+  none.finish(shown);
+  EXPECT_EQ(shown, "a<bcx");
 }
 
 TEST(StopMatcher, ALongStopStringTakesLinearTime) {
   StopMatcher matcher({std::string(100'000, 'a') + "b"});
-  size_t shown = 0;
-  for (int i = 0; i < 300'000; ++i) shown += matcher.push("a").size();
-  EXPECT_EQ(shown, 200'000u);
-  matcher.push("b");
+  std::string shown;
+  for (int i = 0; i < 300'000; ++i) matcher.push("a", shown);
+  EXPECT_EQ(shown.size(), 200'000u);
+  matcher.push("b", shown);
   EXPECT_TRUE(matcher.stopped());
 }
 

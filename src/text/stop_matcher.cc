@@ -34,17 +34,19 @@ void StopMatcher::step(Stop& stop, char c) {
 }
 
 /// Takes the held text in front of `end`, a place in the whole text.
-std::string StopMatcher::release(size_t end) {
+void StopMatcher::release(size_t end, std::string& out) {
   const size_t n = end - released_;
-  std::string out = held_.substr(0, n);
+  out.append(held_, 0, n);
   held_.erase(0, n);
   released_ = end;
-  return out;
 }
 
-std::string StopMatcher::push(std::string_view text) {
-  if (stopped_) return {};
-  if (stops_.empty()) return std::string(text);
+void StopMatcher::push(std::string_view text, std::string& out) {
+  if (stopped_) return;
+  if (stops_.empty()) {
+    out.append(text);
+    return;
+  }
   size_t open = released_;  // the leftmost place where an incomplete stop string may begin
   for (const char c : text) {
     held_.push_back(c);
@@ -56,16 +58,16 @@ std::string StopMatcher::push(std::string_view text) {
     }
     if (found_ <= open) {
       stopped_ = true;
-      return release(found_);
+      return release(found_, out);
     }
   }
-  return text.empty() ? std::string() : release(open);
+  if (!text.empty()) release(open, out);
 }
 
-std::string StopMatcher::finish() {
-  if (stopped_) return {};
+void StopMatcher::finish(std::string& out) {
+  if (stopped_) return;
   stopped_ = found_ != kNowhere;
-  return release(stopped_ ? found_ : read_);
+  release(stopped_ ? found_ : read_, out);
 }
 
 }  // namespace colibri::text

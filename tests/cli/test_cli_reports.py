@@ -1,5 +1,7 @@
 """colibri inspect, validate, test; damaged models."""
 import json
+import os
+import resource
 import shutil
 import struct
 import sys
@@ -28,6 +30,42 @@ class InspectTest(CliTest):
         self.assertEqual(set(header) - {"__metadata__"}, names)
         text = self.run_ok("inspect", CHECKPOINT, "--tensors").decode()
         self.assertTrue(all(name in text for name in names))
+
+
+class DoctorTest(CliTest):
+    def test_says_what_the_machine_offers(self):
+        report = json.loads(self.run_ok("doctor", "--json"))
+        sets = report["instruction_sets"]
+        self.assertIn(sets["auto"], sets["available"])
+        self.assertIn("scalar", sets["available"])
+        self.assertEqual(len(os.sched_getaffinity(0)) >= report["cpu"]["usable_cores"] >= 1, True)
+        self.assertGreaterEqual(report["cpu"]["cores"], report["cpu"]["usable_cores"])
+        memory = report["memory"]
+        self.assertGreater(memory["available_bytes"], 0)
+        self.assertGreaterEqual(memory["total_bytes"], memory["available_bytes"])
+        self.assertIn(memory["huge_pages"], ("always", "madvise", "never", "none"))
+        self.assertIsNone(report["disk"])
+        self.assertIsInstance(report["advice"], list)
+
+    def test_measures_the_disk_of_a_model_or_folder(self):
+        for model, file in ((DEMO, DEMO), (CHECKPOINT, CHECKPOINT / "model.safetensors")):
+            with self.subTest(model):
+                disk = json.loads(self.run_ok("doctor", model, "--json"))["disk"]
+                self.assertEqual(str(file), disk["file"])
+                self.assertIn(disk["method"], ("direct", "buffered"))
+                self.assertGreaterEqual(disk["read_bytes"], 2 * file.stat().st_size)
+                self.assertGreater(disk["sequential_mb_per_second"], 0)
+                self.assertGreater(disk["random_mb_per_second"], 0)
+
+    def test_speaks_to_people_about_limits_and_says_what_to_change(self):
+        text = self.run_ok("doctor", limits={resource.RLIMIT_NOFILE: 500}).decode()
+        self.assertIn("instruction sets", text)
+        self.assertIn("ulimit -n", text)
+        self.assertIn("500", text)
+
+    def test_a_path_that_cannot_be_measured_is_named(self):
+        self.assert_fails(3, "doctor", "/nowhere/model.gguf", names=("/nowhere/model.gguf",))
+        self.assert_fails(2, "doctor", self.folder, names=(self.folder,))
 
 
 class ValidateTest(CliTest):

@@ -8,8 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cli.harness import BIN, DEMO, CliTest, colibri, without_progress
 
-COMMANDS = ("run", "chat", "tokenize", "detokenize", "template", "logits", "perplexity", "bench", "inspect", "validate", "test",
-            "config", "version")
+COMMANDS = ("run", "chat", "tokenize", "detokenize", "template", "logits", "perplexity", "bench", "inspect", "validate",
+            "doctor", "test", "config", "version")
 
 
 class UsageTest(CliTest):
@@ -31,7 +31,7 @@ class UsageTest(CliTest):
         self.assertEqual(["version"], list(json.loads(self.run_ok("version", "--json"))))
 
     def test_later_commands_say_that_they_are_not_there_yet(self):
-        for command in ("serve", "plan", "convert", "doctor"):
+        for command in ("serve", "plan", "convert"):
             self.assert_fails(2, command, DEMO, names=("this version", command))
 
     def test_mistakes_name_the_nearest(self):

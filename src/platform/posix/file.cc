@@ -92,6 +92,8 @@ Status File::read_at(int64_t offset, std::span<std::byte> out) const {
                                    ", it was truncated (it had " + std::to_string(size_bytes_) + " when opened)"};
 }
 
+void File::expect_sequential_reads() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL); }
+
 Result<FileWriter> FileWriter::create(const std::string& path) {
   const bool special = exists(path) && !is_regular(path);
   std::string target = special ? path : resolved(path);

@@ -1,10 +1,13 @@
 #include "platform/memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <limits>
 #include <string>
 #include <system_error>
@@ -16,7 +19,7 @@
 namespace colibri::platform {
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
+constexpr int64_t kPage = 4096, kHugePage = int64_t{2} << 20;
 
 std::byte* map(int64_t bytes) {
   void* data = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -27,7 +30,8 @@ void unmap(std::byte* data, int64_t bytes) {
   if (bytes > 0) ::munmap(data, static_cast<size_t>(bytes));
 }
 
-// Maps `bytes` (whole huge pages) at a huge page border, so that all of them can be huge.
+// Maps `bytes` from a huge page border on, so that all but a rest at the end can be huge. The mapping itself is not
+// rounded up to huge pages: what is resident is what was asked for.
 std::byte* map_huge(int64_t bytes) {
   std::byte* data = map(bytes + kHugePage);
   if (data == nullptr) return nullptr;
@@ -37,6 +41,16 @@ std::byte* map_huge(int64_t bytes) {
   unmap(data + head + bytes, kHugePage - head);
   ::madvise(data + head, static_cast<size_t>(bytes), MADV_HUGEPAGE);  // a wish: without it only speed is lost
   return data + head;
+}
+
+// Makes every page resident; false when the system refuses the memory.
+bool populate(std::byte* data, int64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (::madvise(data, static_cast<size_t>(bytes), MADV_POPULATE_WRITE) == 0) return true;
+  if (errno == ENOMEM) return false;
+#endif
+  for (int64_t at = 0; at < bytes; at += kPage) static_cast<volatile std::byte*>(data)[at] = std::byte{0};
+  return true;
 }
 
 Error no_memory(int64_t bytes, int error) {
@@ -51,17 +65,17 @@ Error no_memory(int64_t bytes, int error) {
 
 }  // namespace
 
-Result<Arena> Arena::allocate(int64_t bytes) {
+Result<Arena> Arena::allocate(int64_t bytes, Pages pages) {
   COLIBRI_CHECK(bytes >= 0);
   Arena arena;
   if (bytes == 0) return arena;
   if (bytes > std::numeric_limits<int64_t>::max() - 2 * kHugePage) return no_memory(bytes, ENOMEM);
   const bool huge = bytes >= 2 * kHugePage;
-  const int64_t page = huge ? kHugePage : 4096;
-  const int64_t mapped = (bytes + page - 1) / page * page;
+  const int64_t mapped = (bytes + kPage - 1) / kPage * kPage;
   arena.data_ = huge ? map_huge(mapped) : map(mapped);
   if (arena.data_ == nullptr) return no_memory(bytes, errno);
   arena.size_bytes_ = mapped;
+  if (pages == Pages::kNow && !populate(arena.data_, mapped)) return no_memory(bytes, ENOMEM);
   return arena;
 }
 
@@ -84,6 +98,19 @@ std::byte* Arena::take(int64_t bytes) {
   std::byte* start = data_ + used_bytes_;
   used_bytes_ = std::min(size_bytes_, used_bytes_ + aligned_bytes(bytes));
   return start;
+}
+
+int64_t rss_bytes() {
+  // /proc/self/statm is exact enough and quick; "VmRSS" would be the same number.
+  const std::string statm = read_system_file("/proc/self/statm");
+  const size_t resident = statm.find(' ');
+  return resident == std::string::npos ? 0 : std::atoll(statm.c_str() + resident) * ::sysconf(_SC_PAGESIZE);
+}
+
+void trim_heap() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 int64_t peak_rss_bytes() {

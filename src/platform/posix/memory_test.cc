@@ -1,6 +1,7 @@
 #include "platform/memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -46,6 +47,34 @@ TEST(Arena, TheImpossibleIsAnErrorWithNumbers) {
   EXPECT_TRUE(Arena::allocate(0).ok());
 }
 
+// Page faults of this process so far.
+int64_t page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
+TEST(Arena, PagesThatComeAtOnceDoNotFaultLater) {
+  for (const int64_t bytes : {int64_t{3} << 20, (int64_t{9} << 20) + 5}) {
+    auto arena = Arena::allocate(bytes);
+    ASSERT_TRUE(arena.ok());
+    const int64_t before = page_faults();
+    for (int64_t i = 0; i < bytes; i += 512) arena->data()[i] = std::byte{1};
+    const int64_t faults = page_faults() - before;
+    EXPECT_LE(faults, 4) << bytes;  // the program's own pages
+  }
+}
+
+TEST(Arena, WhatIsResidentIsWhatWasAskedFor) {
+  const int64_t bytes = (int64_t{8} << 20) + 4096;
+  const int64_t before = rss_bytes();
+  ASSERT_GT(before, 0);
+  const auto later = Arena::allocate(bytes, Pages::kOnFirstTouch);
+  EXPECT_LT(rss_bytes() - before, int64_t{1} << 20);
+  const auto now = Arena::allocate(bytes);
+  EXPECT_NEAR(static_cast<double>(rss_bytes() - before), static_cast<double>(bytes), 1 << 20);
+}
+
 TEST(ArenaDeathTest, TakingTooMuchIsAProgrammingError) {
   auto arena = Arena::allocate(4096);
   arena->take(4000);
@@ -53,8 +82,9 @@ TEST(ArenaDeathTest, TakingTooMuchIsAProgrammingError) {
 }
 
 TEST(Memory, PeakRssSeesWhatWasTouched) {
-  const int64_t before = peak_rss_bytes();
+  const int64_t before = rss_bytes();
   EXPECT_GT(before, 0);
+  EXPECT_GE(peak_rss_bytes(), before);
   auto arena = Arena::allocate(int64_t{64} << 20);
   std::memset(arena->take(int64_t{64} << 20), 1, size_t{64} << 20);
   EXPECT_GE(peak_rss_bytes(), before + (int64_t{60} << 20));

@@ -1,0 +1,176 @@
+#include "store/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "base/check.h"
+
+namespace colibri::store {
+namespace {
+
+constexpr int64_t kLargestGap = 64 << 10;  // padding between tensors that is read along
+
+struct Piece {
+  const LoadJob* job;
+  int64_t row, count;
+  int64_t offset, bytes;  // in the file
+
+  int file() const { return job->source.tensor->file; }
+};
+
+using Unit = std::span<const Piece>;  // one read
+
+std::vector<Piece> cut(std::span<const LoadJob> jobs, int64_t read_bytes) {
+  std::vector<Piece> pieces;
+  for (const LoadJob& job : jobs) {
+    const MatrixSource& s = job.source;
+    const int64_t rows = rows_per_piece(s, read_bytes);
+    for (int64_t row = 0; row < s.n; row += rows) {
+      const int64_t count = std::min(rows, s.n - row);
+      pieces.push_back({&job, row, count, s.file_offset(row), count * s.row_bytes()});
+    }
+  }
+  std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return a.file() != b.file() ? a.file() < b.file() : a.offset < b.offset;
+  });
+  return pieces;
+}
+
+int64_t bytes_of(Unit unit) { return unit.back().offset + unit.back().bytes - unit.front().offset; }
+
+bool joins(Unit unit, const Piece& next, int64_t read_bytes) {
+  const int64_t end = unit.back().offset + unit.back().bytes;
+  return next.file() == unit.front().file() && next.offset >= end && next.offset - end <= kLargestGap &&
+         next.offset + next.bytes - unit.front().offset <= read_bytes;
+}
+
+std::vector<Unit> gather(std::span<const Piece> pieces, int64_t read_bytes) {
+  std::vector<Unit> units;
+  for (size_t first = 0, end = 0; first < pieces.size(); first = end) {
+    for (end = first + 1; end < pieces.size(); ++end)
+      if (!joins(pieces.subspan(first, end - first), pieces[end], read_bytes)) break;
+    units.push_back(pieces.subspan(first, end - first));
+  }
+  return units;
+}
+
+class Loading {
+ public:
+  Loading(const formats::TensorCatalog& catalog, std::span<const LoadJob> jobs, const StagingNeed& need)
+      : catalog_(catalog), need_(need), pieces_(cut(jobs, need.read_bytes)), units_(gather(pieces_, need.read_bytes)) {}
+
+  Status run(int threads, std::span<std::byte> staging, const LoadProgress& progress) {
+    const auto share = static_cast<size_t>(need_.bytes());
+    {
+      const std::vector<std::jthread> others = start(threads - 1, staging.subspan(share), share);
+      while (load_next(staging.first(share))) report(progress);
+    }  // the others are done
+    report(progress);
+    if (cancelled_) return Error{ErrorCode::kCancelled, "loading was interrupted"};
+    if (error_) return *std::move(error_);
+    return {};
+  }
+
+ private:
+  // As many threads as the system gives; the work gets done without them, too.
+  std::vector<std::jthread> start(int threads, std::span<std::byte> staging, size_t share) {
+    std::vector<std::jthread> started;
+    started.reserve(static_cast<size_t>(threads));
+    try {
+      for (size_t i = 0; i < static_cast<size_t>(threads); ++i)
+        started.emplace_back([this, mine = staging.subspan(i * share, share)] {
+          while (load_next(mine)) {
+          }
+        });
+    } catch (const std::system_error&) {
+    }
+    return started;
+  }
+
+  bool load_next(std::span<std::byte> staging) {
+    const size_t unit = next_.fetch_add(1, std::memory_order_relaxed);
+    if (unit >= units_.size() || unit >= stop_at_.load(std::memory_order_relaxed)) return false;
+    if (Status loaded = load(units_[unit], staging); !loaded.ok()) fail(unit, std::move(loaded).error());
+    return true;
+  }
+
+  Status load(Unit unit, std::span<std::byte> staging) {
+    const auto raw = staging.first(static_cast<size_t>(bytes_of(unit)));
+    COLIBRI_TRY(read(unit, raw));
+    for (const Piece& piece : unit)
+      pack_piece(piece.job->source, piece.row, piece.count, part(unit, piece, raw),
+                 staging.last(static_cast<size_t>(need_.reorder_bytes)), piece.job->dst);
+    done_bytes_.fetch_add(payload(unit), std::memory_order_relaxed);
+    return {};
+  }
+
+  static std::span<std::byte> part(Unit unit, const Piece& piece, std::span<std::byte> raw) {
+    return raw.subspan(static_cast<size_t>(piece.offset - unit.front().offset), static_cast<size_t>(piece.bytes));
+  }
+
+  static int64_t payload(Unit unit) {
+    int64_t bytes = 0;
+    for (const Piece& piece : unit) bytes += piece.bytes;
+    return bytes;
+  }
+
+  // All at once; if that fails, piece by piece, so that the error names the tensor.
+  Status read(Unit unit, std::span<std::byte> raw) const {
+    const platform::File& file = catalog_.files()[static_cast<size_t>(unit.front().file())];
+    if (file.read_at(unit.front().offset, raw).ok()) return {};
+    for (const Piece& piece : unit) {
+      const formats::TensorInfo& tensor = *piece.job->source.tensor;
+      COLIBRI_TRY(catalog_.read(tensor, piece.offset - tensor.offset, part(unit, piece, raw)));
+    }
+    return {};
+  }
+
+  // Units are claimed in order, so all before a failed one are finished; of several failures the first counts.
+  void fail(size_t unit, Error error) {
+    const std::lock_guard lock(mutex_);
+    if (unit >= stop_at_.load(std::memory_order_relaxed)) return;
+    stop_at_.store(unit, std::memory_order_relaxed);
+    error_ = std::move(error);
+  }
+
+  // Tells the caller what all threads have done since, and stops them when it says so.
+  void report(const LoadProgress& progress) {
+    const int64_t more = done_bytes_.load(std::memory_order_relaxed) - reported_bytes_;
+    reported_bytes_ += more;
+    if (cancelled_ || more == 0 || !progress || progress(more)) return;
+    cancelled_ = true;
+    const std::lock_guard lock(mutex_);
+    stop_at_.store(0, std::memory_order_relaxed);
+  }
+
+  const formats::TensorCatalog& catalog_;
+  const StagingNeed need_;
+  const std::vector<Piece> pieces_;
+  const std::vector<Unit> units_;
+  std::atomic<size_t> next_{0};
+  std::atomic<size_t> stop_at_{std::numeric_limits<size_t>::max()};  // units from here on are not begun
+  std::atomic<int64_t> done_bytes_{0};
+  std::mutex mutex_;
+  std::optional<Error> error_;  // guarded by mutex_ while threads run
+  int64_t reported_bytes_ = 0;  // the calling thread's, as is the next
+  bool cancelled_ = false;
+};
+
+}  // namespace
+
+Status load_matrices(const formats::TensorCatalog& catalog, std::span<const LoadJob> jobs, int threads,
+                     std::span<std::byte> staging, const LoadProgress& progress) {
+  if (jobs.empty()) return {};
+  StagingNeed need;
+  for (const LoadJob& job : jobs) need.cover(job.source);
+  COLIBRI_CHECK(threads >= 1 && static_cast<int64_t>(staging.size()) >= threads * need.bytes());
+  for (const platform::File& file : catalog.files()) file.expect_sequential_reads();
+  return Loading(catalog, jobs, need).run(threads, staging, progress);
+}
+
+}  // namespace colibri::store
