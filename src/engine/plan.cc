@@ -96,6 +96,7 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.kv_bytes = kv::KvCache::bytes(plan.kv);
   plan.backend.isa = settings.isa;
   plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
+  plan.backend.router_threads = settings.router_threads;
   plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
   plan.workspace_bytes =
       model::Decoder::workspace_bytes(spec, plan.decoder_limits) + compute::cpu_backend_scratch_bytes(plan.backend);

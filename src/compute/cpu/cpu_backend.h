@@ -18,7 +18,7 @@ namespace colibri::compute {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Isa& isa, const BackendLimits& limits, std::unique_ptr<ThreadPool> pool, platform::Arena arena);
+  CpuBackend(const Isa& isa, const BackendOptions& options, std::unique_ptr<ThreadPool> pool, platform::Arena arena);
 
   std::string isa() const override { return isa_.name; }
   int threads() const override { return pool_->threads(); }
@@ -70,6 +70,7 @@ class CpuBackend final : public Backend {
   const Isa& isa_;
   const KernelTable& kernels_;
   const BackendLimits limits_;
+  const int router_threads_;
   std::unique_ptr<ThreadPool> pool_;
   platform::Arena arena_;
   Scratch scratch_;

@@ -3,6 +3,7 @@
 
 #include "compute/cpu/kernels/attention_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
+#include "compute/cpu/kernels/router_inl.h"
 #include "compute/cpu/kernels/rows_inl.h"
 #include "compute/cpu/kernels/tile_inl.h"
 
@@ -16,7 +17,7 @@ constexpr KernelTable kTable = {
     attention,    rms_norm,
     add_row,      clamp,
     silu_mul,     scale_by_sigmoid,
-    rope,         softmax,
+    rope,         route,
     weighted_sum,
 };
 
