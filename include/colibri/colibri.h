@@ -138,6 +138,54 @@ COLIBRI_API colibri_status colibri_doctor(const char* path, colibri_string* json
  */
 COLIBRI_API colibri_status colibri_self_test(const char* what, colibri_string* json, colibri_error* error);
 
+/* ---- the router alone -------------------------------------------------------------------------------------------- */
+
+/* How a logit becomes a score, and whether the chosen scores are divided by their sum. */
+typedef enum colibri_router_kind {
+  COLIBRI_ROUTER_SOFTMAX_RENORMALISED = 0, /* Mixtral, Qwen3; equals the softmax over the chosen logits (gpt-oss) */
+  COLIBRI_ROUTER_SOFTMAX = 1,              /* softmax over all experts: OLMoE, Qwen2-MoE */
+  COLIBRI_ROUTER_SIGMOID_RENORMALISED = 2, /* DeepSeek-V3, GLM, Kimi, MiniMax */
+  COLIBRI_ROUTER_SIGMOID = 3,              /* Llama 4 */
+  COLIBRI_ROUTER_SQRT_SOFTPLUS_RENORMALISED = 4, /* sqrt(log(1 + e^x)): DeepSeek-V4 */
+  COLIBRI_ROUTER_SQRT_SOFTPLUS = 5
+} colibri_router_kind;
+
+enum { COLIBRI_ROUTER_MAX_EXPERTS = 1048576, COLIBRI_ROUTER_MAX_GROUPS = 64 };
+
+/* Chooses k of `experts` experts for each row. logits [rows, experts] -> ids and weights [rows, k], best first; equal
+ * logits (-0 equals +0) go to the lower id first, exactly like a stable sort.
+ *
+ * `kind`: a colibri_router_kind. 1 <= k <= experts <= COLIBRI_ROUTER_MAX_EXPERTS; rows may be 0. The three arrays
+ * belong to the caller, are aligned like their elements and do not overlap. Any logits are good: NaN ranks below every
+ * number and weighs 0; if the largest logits are infinite, a softmax shares the weight among them; weights are never
+ * NaN, and are 0 where the sum to divide by is 0. The same bits on every CPU and for any split of the rows into calls.
+ * Runs on the calling thread, allocates nothing unless it refuses, and may be called from any number of threads at
+ * once. COLIBRI_USAGE when an argument makes no sense; nothing was written then. colibri_route_with says which. */
+COLIBRI_API colibri_status colibri_route(const float* logits, int64_t rows, int32_t experts, int32_t kind, int32_t k,
+                                         int32_t* ids, float* weights);
+
+/* The whole rule of a router. */
+typedef struct colibri_router {
+  size_t struct_size; /* sizeof(colibri_router) */
+  int32_t kind;       /* a colibri_router_kind */
+  int32_t experts, k;
+  float scale;      /* times every weight; 1 */
+  float sum_offset; /* renormalised: added to the sum, at least 0; 0 */
+  /* [experts], added to the scores for choosing only (a correction bias); NULL: the logits choose. */
+  const float* bias;
+  /* `groups` of consecutive experts, equally many in each; only those of the best `top_groups` are chosen, and k of
+   * them must be there. 1, 1: no groups. A group is ranked by its largest score plus bias, or with `two_largest`
+   * nonzero by the sum of its two largest. */
+  int32_t groups, top_groups;
+  int32_t two_largest;
+} colibri_router;
+
+/* softmax, renormalised; experts and k are 0 and must be set. */
+COLIBRI_API void colibri_router_init(colibri_router* router);
+/* colibri_route with any rule, and with a message. */
+COLIBRI_API colibri_status colibri_route_with(const colibri_router* router, const float* logits, int64_t rows,
+                                              int32_t* ids, float* weights, colibri_error* error);
+
 /* ---- engine ----------------------------------------------------------------------------------------------------- */
 
 typedef struct colibri_engine colibri_engine;

@@ -252,6 +252,33 @@ inline Report self_test(const std::string& what) {
   return {status, error.message, detail::take(json)};
 }
 
+// ---- the router alone
+// --------------------------------------------------------------------------------------------------
+
+/// A router's rule with its defaults; set experts and k.
+inline colibri_router router() {
+  colibri_router rule;
+  colibri_router_init(&rule);
+  return rule;
+}
+
+/// See colibri_route. logits [rows, experts] -> ids and weights [rows, k]; the spans' sizes say how many rows.
+inline Status route(const colibri_router& rule, std::span<const float> logits, std::span<int32_t> ids,
+                    std::span<float> weights) {
+  const auto experts = static_cast<size_t>(rule.experts > 0 ? rule.experts : 1);
+  const size_t rows = logits.size() / experts, chosen = rows * static_cast<size_t>(rule.k > 0 ? rule.k : 1);
+  if (rows * experts != logits.size() || ids.size() != chosen || weights.size() != chosen)
+    return Error{COLIBRI_USAGE, "route: " + std::to_string(logits.size()) + " logits, " + std::to_string(ids.size()) +
+                                    " ids and " + std::to_string(weights.size()) + " weights are no rows of " +
+                                    std::to_string(rule.experts) + " experts and " + std::to_string(rule.k) +
+                                    " choices"};
+  colibri_error error{};
+  const colibri_status status =
+      colibri_route_with(&rule, logits.data(), static_cast<int64_t>(rows), ids.data(), weights.data(), &error);
+  if (status != COLIBRI_OK) return detail::take(status, error);
+  return {};
+}
+
 // ---- engine
 // ------------------------------------------------------------------------------------------------------------
 

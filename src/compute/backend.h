@@ -8,9 +8,11 @@
 //     The activations of a row share one scale per strip. 256 is a measured choice: over the demo model's texts the
 //     mean negative log likelihood differs from that with 32 by a hundredth of a percent, in both directions
 //   - the outputs of a row's experts: a chain of fused multiply-adds in ascending expert id, starting from 0
-//   - sums over a row (norms, softmax): 16 lanes (element i goes to lane i % 16, ascending), then a fixed tree
-//     ((l0+l8)+(l4+l12))+... : lanes are added pairwise at distance 8, 4, 2, 1
-//   - exp, sigmoid: our own polynomials (compute/cpu/kernels), never libm
+//   - sums over a row (norms, the tiles of attention): 16 lanes (element i goes to lane i % 16, ascending), then a fixed
+//     tree ((l0+l8)+(l4+l12))+... : lanes are added pairwise at distance 8, 4, 2, 1
+//   - the router: one chain of additions over the experts in ascending id of e^(logit - largest), or over the chosen
+//     ones in descending order of choice (see route)
+//   - exp, sigmoid, softplus: our own polynomials (compute/cpu/kernels), never libm
 //   - online softmax: tiles of kKeyTile keys that start at absolute positions
 // So results are equal bit by bit for any --isa, --threads and --prefill-chunk.
 //
@@ -25,6 +27,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compute/cpu/kernels/router_params.h"
 #include "tensor/kv_view.h"
 #include "tensor/packed.h"
 #include "tensor/tensor.h"
@@ -53,6 +56,7 @@ struct BackendOptions {
   std::string isa = "auto";  ///< auto, scalar, sse4, avx2, avxvnni, avx512, amx, neon
   int threads = 1;
   bool float_activations = false;  ///< never quantise: weights are expanded, results equal the reference's
+  int router_threads = 1;          ///< of these, how many may share the router's rows
   BackendLimits limits;
 };
 
@@ -81,18 +85,6 @@ struct AttentionSegment {
 
 struct AttentionParams {
   int n_heads = 0;
-  float scale = 1.0f;
-};
-
-enum class RouterKind : uint8_t {
-  kSoftmaxTopK,  ///< softmax over all experts, then the k largest
-};
-
-struct RouterParams {
-  RouterKind kind = RouterKind::kSoftmaxTopK;
-  int n_experts = 0;
-  int top_k = 0;
-  bool renormalise = false;  ///< divide the chosen weights by their sum
   float scale = 1.0f;
 };
 
@@ -135,14 +127,29 @@ class Backend {
   /// q, out [rows, n_heads * head_dim].
   virtual void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params,
                          Rows out) = 0;
-  /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k], by descending weight; equal ones by
-  /// ascending id, exactly like a stable sort.
+  /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k]; REQUIRES check_router(params).ok().
+  ///   keys:    the logits, which every score orders alike; with a bias, or with groups that are ranked by a sum, the
+  ///            scores (softmax: divided by the sum over all experts) plus the bias
+  ///   choice:  by descending key, equal ones (-0 equals +0) by ascending id, exactly like a stable sort. NaN ranks
+  ///            below every number, and so do the experts of dropped groups. Groups likewise, by their score, where NaN
+  ///            keys count as -infinity
+  ///   terms:   e^(logit - largest logit) for softmax, where the largest weigh 1 even if they are infinite; else the
+  ///            score. 0 for experts that were chosen without a number for a key
+  ///   weights: scale * term / divisor; the divisor is the sum of the chosen terms in the order of choice plus
+  ///            sum_offset when renormalised, else the sum of all terms in ascending id for softmax, else 1. A divisor
+  ///            of 0 gives 0. So weights are never NaN
   virtual void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) = 0;
   /// out[r] = sum over the row's experts, in ascending expert id, of weight * down(silu(gate x) * up x).
   /// Rows are grouped by expert. experts[e] may be null where no row chose e. ids, weights [rows, top_k].
   virtual void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
                        std::span<const ExpertWeights* const> experts, Rows out) = 0;
 };
+
+/// kUsage, with the numbers, when no router can work like this.
+Status check_router(const RouterParams& params);
+/// Backend::route on the calling thread with the best level of this CPU, for any number of rows; takes no memory and
+/// may be called from any thread. kUsage as check_router says.
+Status route(Rows logits, const RouterParams& params, int32_t* ids, float* weights);
 
 /// kUsage when the level is unknown or this CPU lacks it (the message lists what it has).
 Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options);

@@ -142,22 +142,50 @@ void add_layer_cases(Problem& p, std::vector<Case>& cases) {
                    }});
 }
 
-Case router_case(Random& random, int n_experts, int top_k, bool renormalise) {
-  Block logits = random_block(random, kRouterRows, n_experts, 4.0f);
-  for (size_t i = 0; i + 1 < logits.values.size(); i += 5) logits.values[i] = logits.values[i + 1];  // ties
+struct RouterCase {
+  const char* kind;
   RouterParams params;
-  params.n_experts = n_experts;
-  params.top_k = top_k;
-  params.renormalise = renormalise;
-  Case c{"route",
-         std::to_string(n_experts) + " experts, top " + std::to_string(top_k),
-         kRouterRows,
+  int64_t rows;
+  bool bias;
+};
+
+RouterCase softmax_case(int n_experts, int top_k, bool renormalise, int64_t rows) {
+  RouterCase c{renormalise ? "softmax, renormalised" : "softmax", {}, rows, false};
+  c.params.n_experts = n_experts;
+  c.params.top_k = top_k;
+  c.params.renormalise = renormalise;
+  return c;
+}
+
+/// DeepSeek-V3's rule with these scores: bias, groups ranked by their two largest.
+RouterCase grouped_case(const char* name, RouterKind kind, int n_groups, int top_groups) {
+  RouterCase c = softmax_case(256, 8, true, kRouterRows);
+  c.kind = name;
+  c.bias = true;
+  c.params.kind = kind;
+  c.params.n_groups = n_groups;
+  c.params.top_groups = top_groups;
+  c.params.group_score = GroupScore::kTwoLargest;
+  c.params.scale = 2.5f;
+  return c;
+}
+
+Case router_case(Random& random, const RouterCase& router) {
+  const int n_experts = router.params.n_experts, top_k = router.params.top_k;
+  Block logits = random_block(random, router.rows, n_experts, 4.0f), bias = random_block(random, 1, n_experts, 0.1f);
+  for (size_t i = 0; i + 1 < logits.values.size(); i += 5) logits.values[i] = logits.values[i + 1];  // ties
+  Case c{std::string("route ") + router.kind,
+         std::to_string(n_experts) + " experts, top " + std::to_string(top_k) + ", " + std::to_string(router.rows) +
+             (router.rows == 1 ? " row" : " rows"),
+         router.rows,
          0,
-         Block(2 * kRouterRows, top_k),
+         Block(2 * router.rows, top_k),
          {}};
-  c.run = [logits, params](Backend& b, Block& out) mutable {
+  std::vector<int32_t> ids(static_cast<size_t>(router.rows * top_k));
+  c.run = [logits, bias, ids, router](Backend& b, Block& out) mutable {
+    RouterParams params = router.params;
+    if (router.bias) params.bias = bias.values.data();
     float* weights = out.values.data();
-    std::vector<int32_t> ids(static_cast<size_t>(kRouterRows * params.top_k));
     b.route(logits.rows(), params, ids.data(), weights);
     std::copy(ids.begin(), ids.end(), weights + ids.size());  // small numbers are exact as floats
   };
@@ -178,10 +206,19 @@ Result<std::vector<KernelReport>> test_kernels() {
 Result<std::vector<KernelReport>> test_router() {
   Random random(43);
   std::vector<Case> cases;
-  cases.push_back(router_case(random, 8, 2, true));
-  cases.push_back(router_case(random, 64, 8, false));
-  cases.push_back(router_case(random, 128, 8, true));
-  cases.push_back(router_case(random, kRouterExperts, 10, true));
+  for (const RouterCase& router : {
+           softmax_case(64, 2, true, 32),
+           softmax_case(64, 2, true, 1),
+           softmax_case(8, 2, true, kRouterRows),
+           softmax_case(64, 8, false, kRouterRows),
+           softmax_case(128, 8, true, kRouterRows),
+           softmax_case(kRouterExperts, 10, true, kRouterRows),
+           grouped_case("softmax, biased", RouterKind::kSoftmax, 1, 1),
+           grouped_case("sigmoid, biased", RouterKind::kSigmoid, 1, 1),
+           grouped_case("sigmoid, 4 of 8 groups", RouterKind::kSigmoid, 8, 4),
+           grouped_case("sqrt softplus, biased", RouterKind::kSqrtSoftplus, 1, 1),
+       })
+    cases.push_back(router_case(random, router));
   return run_cases(std::move(cases));
 }
 

@@ -69,8 +69,6 @@ void log_idle_settings(const OpenOptions& options) {
   if (given.prefetch_weight > 0) note("prefetch_weight");
   if (given.stream_count != usual.stream_count)
     log(options, "info", "stream_count has no effect: there is no GPU back end");
-  if (given.router_threads != usual.router_threads)
-    log(options, "info", "router_threads has no effect: the router runs on the compute threads");
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.kv_bytes = kv::KvCache::bytes(plan.kv);
   plan.backend.isa = settings.isa;
   plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
+  plan.backend.router_threads = settings.router_threads;
   plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
   plan.backend.float_activations = settings.activations == "float";
   limit_to_encodings(weights, plan.backend);

@@ -100,6 +100,7 @@ class CpuBackend final : public Backend {
   const KernelTable& kernels_;
   const BackendLimits limits_;
   const bool float_activations_;
+  const int router_threads_;
   std::unique_ptr<ThreadPool> pool_;
   platform::Arena arena_;
   Scratch scratch_;

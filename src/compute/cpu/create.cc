@@ -14,6 +14,12 @@ int64_t scratch_bytes(const BackendLimits& limits, int threads) {
   return bytes;
 }
 
+Status check_threads(const char* setting, int threads) {
+  if (threads >= 1 && threads <= kMaxThreads) return {};
+  return Error{ErrorCode::kUsage, std::string(setting) + ": " + std::to_string(threads) + " is not between 1 and " +
+                                      std::to_string(kMaxThreads)};
+}
+
 }  // namespace
 
 CpuBackend::CpuBackend(const Isa& isa, const BackendOptions& options, std::unique_ptr<ThreadPool> pool,
@@ -22,6 +28,7 @@ CpuBackend::CpuBackend(const Isa& isa, const BackendOptions& options, std::uniqu
       kernels_(*isa.kernels),
       limits_(options.limits),
       float_activations_(options.float_activations),
+      router_threads_(options.router_threads),
       pool_(std::move(pool)),
       arena_(std::move(arena)) {
   scratch_ = Scratch::lay_out(limits_, pool_->threads(),
@@ -35,10 +42,8 @@ int64_t cpu_backend_scratch_bytes(const BackendOptions& options) {
 
 Result<std::unique_ptr<Backend>> create_cpu_backend(const BackendOptions& options) {
   COLIBRI_ASSIGN(const Isa* isa, find_isa(options.isa));
-  if (options.threads < 1 || options.threads > kMaxThreads) {
-    return Error{ErrorCode::kUsage, "threads: " + std::to_string(options.threads) + " is not between 1 and " +
-                                        std::to_string(kMaxThreads)};
-  }
+  COLIBRI_TRY(check_threads("threads", options.threads));
+  COLIBRI_TRY(check_threads("router_threads", options.router_threads));
   COLIBRI_ASSIGN(auto pool, ThreadPool::create(options.threads));
   auto arena = platform::Arena::allocate(cpu_backend_scratch_bytes(options));
   if (!arena.ok()) return std::move(std::move(arena).with_context("scratch memory")).error();

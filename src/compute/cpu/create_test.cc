@@ -52,6 +52,11 @@ TEST(Create, ThreadCountsOutOfRangeAreUsageErrors) {
     const auto backend = create_cpu_backend(options("auto", threads));
     ASSERT_FALSE(backend.ok());
     EXPECT_EQ(backend.error().code, ErrorCode::kUsage);
+    BackendOptions router = options("auto", 2);
+    router.router_threads = threads;
+    const auto other = create_cpu_backend(router);
+    ASSERT_FALSE(other.ok());
+    EXPECT_NE(other.error().message.find("router_threads"), std::string::npos);
   }
 }
 

@@ -15,7 +15,6 @@ struct Scratch {
   ActivationStrip* strips = nullptr;             ///< [max_rows, strips of the widest input]
   const float** float_rows = nullptr;            ///< [row_pointers]
   const ActivationStrip** strip_rows = nullptr;  ///< [row_pointers]
-  float* probabilities = nullptr;                ///< [max_rows, n_experts]
 
   // Experts. An assignment is a row with one of its experts; its place among all, ordered by expert, is its slot.
   ActivationStrip* hidden_strips = nullptr;             ///< [assignments, strips of max_expert_width]
@@ -63,7 +62,6 @@ struct Scratch {
     part(s.strips, l.max_rows * strips_of(widest_input(l)));
     part(s.float_rows, row_pointers(l));
     part(s.strip_rows, row_pointers(l));
-    part(s.probabilities, l.max_rows * l.n_experts);
     part(s.hidden_strips, strips * strips_of(l.max_expert_width));
     part(s.hidden_floats, floats * l.max_expert_width);
     part(s.hidden_strip_rows, n);

@@ -2,13 +2,15 @@
 // them.
 //
 // Every table gives the same bits for the same input: the kernels are written once (tile_inl.h, rows_inl.h,
-// attention_inl.h) over a 16-lane float vector (vec_*.h) whose operations are IEEE-exact on every level.
+// attention_inl.h, router_inl.h) over a 16-lane float vector (vec_*.h) whose operations are IEEE-exact on every level.
 // Included by translation units with different instruction set flags, so: plain structs and C headers only, nothing
 // that a linker could merge.
 // Thread-safety: pure functions of their arguments.
 #pragma once
 
 #include <stdint.h>
+
+#include "compute/cpu/kernels/router_params.h"
 
 namespace colibri::compute {
 
@@ -85,6 +87,15 @@ struct RopeJob {
   bool interleaved = false;
 };
 
+/// Experts and weights of rows of logits: Backend::route.
+struct RouteJob {
+  const float* logits = nullptr;  ///< [rows, n_experts]
+  int64_t rows = 0;
+  RouterParams params;
+  int32_t* ids = nullptr;    ///< [rows, top_k]
+  float* weights = nullptr;  ///< [rows, top_k]
+};
+
 struct KernelTable {
   int max_tile_rows;
   void (*tile[3])(const TileJob* job);        ///< by Encoding: f32, f16, bf16
@@ -97,7 +108,7 @@ struct KernelTable {
   void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out);
   void (*scale_by_sigmoid)(float* x, float gate, int64_t n);
   void (*rope)(const RopeJob* job);
-  void (*softmax)(const float* x, int64_t n, float* y);
+  void (*route)(const RouteJob* job);
   void (*add_scaled)(float* sum, float factor, const float* x, int64_t n);  ///< sum = fma(factor, x, sum)
 };
 

@@ -1,4 +1,4 @@
-// Operations on single rows: norms, activations, RoPE, softmax. Over the F32x16 included before.
+// Operations on single rows: norms, activations, RoPE. Over the F32x16 included before.
 #pragma once
 
 #include <stdint.h>
@@ -92,18 +92,6 @@ void rope(const RopeJob* job) {
       turn_halves(head, *job);
     }
   }
-}
-
-void softmax(const float* x, int64_t n, float* y) {
-  float largest = x[0];
-  for (int64_t i = 1; i < n; ++i) largest = x[i] > largest ? x[i] : largest;
-  F32x16 sums = zero();
-  for_each_run(n, [&](int64_t i, int64_t lanes) {
-    store_run(y + i, lanes, exponential(sub(load_run(x + i, lanes), broadcast(largest))));
-    sums = add(sums, load_run(y + i, lanes));  // the lanes that do not exist add 0
-  });
-  const F32x16 sum = broadcast(sum_of_lanes(sums));
-  for_each_run(n, [&](int64_t i, int64_t lanes) { store_run(y + i, lanes, div(load_run(y + i, lanes), sum)); });
 }
 
 void add_scaled(float* sum, float factor, const float* x, int64_t n) {

@@ -5,6 +5,7 @@
 #include "compute/cpu/kernels/kernel_table.h"
 #include "compute/cpu/kernels/product_inl.h"
 #include "compute/cpu/kernels/quantise_inl.h"
+#include "compute/cpu/kernels/router_inl.h"
 #include "compute/cpu/kernels/rows_inl.h"
 #include "compute/cpu/kernels/tile_inl.h"
 
@@ -26,7 +27,7 @@ constexpr KernelTable kTable = {
     silu_mul,
     scale_by_sigmoid,
     rope,
-    softmax,
+    route,
     add_scaled,
 };
 

@@ -83,5 +83,42 @@ COLIBRI_INLINE __m256 from_i8(const int8_t* p) {
 }
 COLIBRI_INLINE F32x16 load_i8(const int8_t* p) { return {from_i8(p), from_i8(p + 8)}; }
 
+struct Lanes {
+  __m256 lo, hi;
+};
+COLIBRI_INLINE __m256 above(__m256 a, __m256 b) {
+  return _mm256_and_ps(_mm256_cmp_ps(a, a, _CMP_ORD_Q), _mm256_cmp_ps(a, b, _CMP_NLE_UQ));
+}
+COLIBRI_INLINE Lanes above(F32x16 a, F32x16 b) { return {above(a.lo, b.lo), above(a.hi, b.hi)}; }
+COLIBRI_INLINE F32x16 select(Lanes which, F32x16 x, F32x16 y) {
+  return {_mm256_blendv_ps(y.lo, x.lo, which.lo), _mm256_blendv_ps(y.hi, x.hi, which.hi)};
+}
+COLIBRI_INLINE void store_integers(int32_t* p, F32x16 x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_cvttps_epi32(x.lo));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), _mm256_cvttps_epi32(x.hi));
+}
+COLIBRI_INLINE bool any(Lanes lanes) { return _mm256_movemask_ps(_mm256_or_ps(lanes.lo, lanes.hi)) != 0; }
+/// Four numbers of rows[i] below, of rows[i + 4] above.
+COLIBRI_INLINE __m256 load_two_rows(const float* const* rows, int i, int64_t first) {
+  const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(rows[i] + first));
+  return _mm256_insertf128_ps(low, _mm_loadu_ps(rows[i + 4] + first), 1);
+}
+/// Eight rows as 4x4 blocks, each transposed within its half of the registers.
+COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, __m256* c0, __m256* c1, __m256* c2,
+                                 __m256* c3) {
+  const __m256 a = load_two_rows(rows, 0, first), b = load_two_rows(rows, 1, first);
+  const __m256 c = load_two_rows(rows, 2, first), d = load_two_rows(rows, 3, first);
+  const __m256 ab_lo = _mm256_unpacklo_ps(a, b), ab_hi = _mm256_unpackhi_ps(a, b);  // a0 b0 a1 b1, a2 b2 a3 b3
+  const __m256 cd_lo = _mm256_unpacklo_ps(c, d), cd_hi = _mm256_unpackhi_ps(c, d);
+  *c0 = _mm256_shuffle_ps(ab_lo, cd_lo, 0x44);
+  *c1 = _mm256_shuffle_ps(ab_lo, cd_lo, 0xee);
+  *c2 = _mm256_shuffle_ps(ab_hi, cd_hi, 0x44);
+  *c3 = _mm256_shuffle_ps(ab_hi, cd_hi, 0xee);
+}
+COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16* column) {
+  load_columns(rows, first, &column[0].lo, &column[1].lo, &column[2].lo, &column[3].lo);
+  load_columns(rows + 8, first, &column[0].hi, &column[1].hi, &column[2].hi, &column[3].hi);
+}
+
 }  // namespace
 }  // namespace colibri::compute

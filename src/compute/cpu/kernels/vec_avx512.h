@@ -55,5 +55,36 @@ COLIBRI_INLINE F32x16 load_i8(const int8_t* p) {
   return {_mm512_maskz_cvtepi32_ps(0xffff, _mm512_maskz_cvtepi8_epi32(0xffff, bytes))};
 }
 
+struct Lanes {
+  __mmask16 v;
+};
+COLIBRI_INLINE Lanes above(F32x16 a, F32x16 b) {
+  return {_mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(a.v, a.v, _CMP_ORD_Q), a.v, b.v, _CMP_NLE_UQ)};
+}
+COLIBRI_INLINE F32x16 select(Lanes which, F32x16 x, F32x16 y) { return {_mm512_mask_blend_ps(which.v, y.v, x.v)}; }
+COLIBRI_INLINE void store_integers(int32_t* p, F32x16 x) {
+  _mm512_storeu_si512(p, _mm512_maskz_cvttps_epi32(0xffff, x.v));
+}
+COLIBRI_INLINE bool any(Lanes lanes) { return lanes.v != 0; }
+/// Four numbers of rows i, i + 4, i + 8 and i + 12. Masked broadcasts from memory leave the shuffle port to the
+/// transposition.
+COLIBRI_INLINE __m512 load_four_rows(const float* const* rows, int i, int64_t first) {
+  __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(rows[i] + first));
+  v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(rows[i + 4] + first));
+  v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(rows[i + 8] + first));
+  return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(rows[i + 12] + first));
+}
+/// 4x4 blocks, each transposed within its quarter of the registers.
+COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16* column) {
+  const __m512 a = load_four_rows(rows, 0, first), b = load_four_rows(rows, 1, first);
+  const __m512 c = load_four_rows(rows, 2, first), d = load_four_rows(rows, 3, first);
+  const __m512 ab_lo = _mm512_maskz_unpacklo_ps(0xffff, a, b), ab_hi = _mm512_maskz_unpackhi_ps(0xffff, a, b);
+  const __m512 cd_lo = _mm512_maskz_unpacklo_ps(0xffff, c, d), cd_hi = _mm512_maskz_unpackhi_ps(0xffff, c, d);
+  column[0].v = _mm512_maskz_shuffle_ps(0xffff, ab_lo, cd_lo, 0x44);
+  column[1].v = _mm512_maskz_shuffle_ps(0xffff, ab_lo, cd_lo, 0xee);
+  column[2].v = _mm512_maskz_shuffle_ps(0xffff, ab_hi, cd_hi, 0x44);
+  column[3].v = _mm512_maskz_shuffle_ps(0xffff, ab_hi, cd_hi, 0xee);
+}
+
 }  // namespace
 }  // namespace colibri::compute

@@ -125,5 +125,39 @@ COLIBRI_INLINE F32x16 load_i8(const int8_t* p) {
   return r;
 }
 
+/// The lanes that something holds for: all bits set or none.
+struct Lanes {
+  uint32_t v[16];
+};
+/// a > b, where NaN ranks below every number: false when a is NaN, true when only b is.
+COLIBRI_INLINE Lanes above(F32x16 a, F32x16 b) {
+  Lanes r;
+  for (int i = 0; i < 16; ++i) r.v[i] = 0u - static_cast<uint32_t>((a.v[i] == a.v[i]) & !(a.v[i] <= b.v[i]));
+  return r;
+}
+/// Lane by lane: which ? x : y.
+COLIBRI_INLINE F32x16 select(Lanes which, F32x16 x, F32x16 y) {
+  uint32_t from_x[16], from_y[16];
+  memcpy(from_x, x.v, sizeof from_x);
+  memcpy(from_y, y.v, sizeof from_y);
+  for (int i = 0; i < 16; ++i) from_y[i] = (from_x[i] & which.v[i]) | (from_y[i] & ~which.v[i]);
+  memcpy(y.v, from_y, sizeof from_y);
+  return y;
+}
+COLIBRI_INLINE bool any(Lanes lanes) {
+  uint32_t r = 0;
+  for (int i = 0; i < 16; ++i) r |= lanes.v[i];
+  return r != 0;
+}
+/// Whole numbers that fit.
+COLIBRI_INLINE void store_integers(int32_t* p, F32x16 x) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int32_t>(x.v[i]);
+}
+/// Four numbers of each of 16 rows, transposed: lane r of column[i] = rows[r][first + i].
+COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16* column) {
+  for (int r = 0; r < 16; ++r)
+    for (int i = 0; i < 4; ++i) column[i].v[r] = rows[r][first + i];
+}
+
 }  // namespace
 }  // namespace colibri::compute

@@ -137,5 +137,41 @@ COLIBRI_INLINE F32x16 load_i8(const int8_t* p) {
   return r;
 }
 
+struct Lanes {
+  __m128 v[4];
+};
+COLIBRI_INLINE Lanes above(F32x16 a, F32x16 b) {
+  Lanes r;
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) r.v[i] = _mm_and_ps(_mm_cmpord_ps(a.v[i], a.v[i]), _mm_cmpnle_ps(a.v[i], b.v[i]));
+  return r;
+}
+COLIBRI_INLINE F32x16 select(Lanes which, F32x16 x, F32x16 y) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) y.v[i] = _mm_blendv_ps(y.v[i], x.v[i], which.v[i]);
+  return y;
+}
+COLIBRI_INLINE void store_integers(int32_t* p, F32x16 x) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 4 * i), _mm_cvttps_epi32(x.v[i]));
+}
+COLIBRI_INLINE bool any(Lanes lanes) {
+  return _mm_movemask_ps(_mm_or_ps(_mm_or_ps(lanes.v[0], lanes.v[1]), _mm_or_ps(lanes.v[2], lanes.v[3]))) != 0;
+}
+COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16* column) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const float* const* four = rows + 4 * i;
+    const __m128 a = _mm_loadu_ps(four[0] + first), b = _mm_loadu_ps(four[1] + first);
+    const __m128 c = _mm_loadu_ps(four[2] + first), d = _mm_loadu_ps(four[3] + first);
+    const __m128 ab_lo = _mm_unpacklo_ps(a, b), ab_hi = _mm_unpackhi_ps(a, b);  // a0 b0 a1 b1, a2 b2 a3 b3
+    const __m128 cd_lo = _mm_unpacklo_ps(c, d), cd_hi = _mm_unpackhi_ps(c, d);
+    column[0].v[i] = _mm_movelh_ps(ab_lo, cd_lo);
+    column[1].v[i] = _mm_movehl_ps(cd_lo, ab_lo);
+    column[2].v[i] = _mm_movelh_ps(ab_hi, cd_hi);
+    column[3].v[i] = _mm_movehl_ps(cd_hi, ab_hi);
+  }
+}
+
 }  // namespace
 }  // namespace colibri::compute
