@@ -17,6 +17,7 @@ GGUF_Q8_0 = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe")
 
 SHARED_CHECKPOINTS = ("mixtral", "mixtral_wide", "qwen2_moe", "qwen3_moe", "qwen3_moe_bf16_sharded", "qwen3_moe_nonorm",
                       "qwen3_moe_wide", "olmoe", "llama", "qwen3")
+SHARED_GGUF_QUANTISED = ("Q8_0", "Q4_0", "Q5_1", "Q4_K_M", "Q5_K_M", "Q6_K", "MXFP4_MOE")
 SHARED_GGUF_F32 = ("mixtral", "qwen3_moe", "llama", "qwen3")
 
 
@@ -81,9 +82,10 @@ def add_tests():
     for name in SHARED_GGUF_F32:
         add_test(f"shared_{name}_gguf_f32", oracle / "gguf" / f"{name}-f32.gguf",
                  oracle / "checkpoints" / name / "expected.safetensors", shared=True)
-    stem = oracle / "gguf" / "qwen3_moe_wide-Q8_0"
-    add_test("shared_qwen3_moe_wide_gguf_q8_0", stem.with_suffix(".gguf"), stem.with_suffix(".expected.safetensors"), shared=True,
-             records_routing=False)  # that file holds logits and tokens only
+    for mix in SHARED_GGUF_QUANTISED:
+        stem = oracle / "gguf" / f"qwen3_moe_wide-{mix}"
+        add_test(f"shared_qwen3_moe_wide_gguf_{mix.lower()}", stem.with_suffix(".gguf"), stem.with_suffix(".expected.safetensors"),
+                 shared=True, records_routing=False)  # that file holds logits and tokens only
 
 
 add_tests()

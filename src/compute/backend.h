@@ -8,7 +8,8 @@
 //     The activations of a row share one scale per strip. 256 is a measured choice: over the demo model's texts the
 //     mean negative log likelihood differs from that with 32 by a hundredth of a percent, in both directions
 //   - the outputs of a row's experts: a chain of fused multiply-adds in ascending expert id, starting from 0
-//   - sums over a row (norms, the tiles of attention): 16 lanes (element i goes to lane i % 16, ascending), then a fixed
+//   - sums over a row (norms, the tiles of attention): 16 lanes (element i goes to lane i % 16, ascending), then a
+//   fixed
 //     tree ((l0+l8)+(l4+l12))+... : lanes are added pairwise at distance 8, 4, 2, 1
 //   - the router: one chain of additions over the experts in ascending id of e^(logit - largest), or over the chosen
 //     ones in descending order of choice (see route)

@@ -10,6 +10,8 @@
 namespace colibri::engine {
 namespace {
 
+constexpr size_t kTokenText = 256;  // bytes of a token's text that need no memory in the token loop
+
 // Room for n elements in pages that are there, so that growing faults none in.
 template <typename T>
 void reserve_touched(std::vector<T>& v, size_t n) {
@@ -109,6 +111,8 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
       SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
   routing_.emplace(spec());
   sampler_scratch_.emplace(spec().vocab_size);
+  decoded_.reserve(kTokenText);
+  event_.text.reserve(kTokenText);
   logit_rows_.reserve(static_cast<size_t>(plan_.decoder_limits.max_rows));
   logit_sequences_.reserve(static_cast<size_t>(settings.parallel));
   if (text_ && text_->tokenizer()->eos_id() >= 0 && !is_end_of_text(text_->tokenizer()->eos_id()))

@@ -15,7 +15,12 @@ constexpr int64_t kStreamBytes = int64_t{128} << 10;   // of one sequence: its e
 constexpr int64_t kExpertBytes = 512;                  // of one expert: its entry in the store, its jobs while loading
 constexpr int kMaxLoadingThreads = 16;                 // more add staging memory but no speed
 constexpr int64_t kReserveBytes = int64_t{256} << 20;  // left to the rest of the machine when the budget is "auto"
-constexpr int kDefaultPrefillChunk = 256;
+// Rows of a prefill pass when the setting is "auto". An expert's weights are read and unpacked once per pass, so more
+// is faster, up to here; but other sequences wait for a pass. Halved, down to the least, while it takes more than a
+// sixteenth of the budget or does not fit.
+constexpr int64_t kPrefillChunk = 2048;
+constexpr int64_t kSharedPrefillChunk = 512;  // when there may be other sequences
+constexpr int64_t kLeastPrefillChunk = 64;
 constexpr int64_t kLogitRows = 32;  // rows whose logits are computed at once when every position is asked for
 
 std::string mebibytes(int64_t bytes) {
@@ -96,6 +101,31 @@ Error does_not_fit(const MemoryPlan& plan) {
               "; raise --memory, or lower --context, --parallel or --prefill-chunk"};
 }
 
+// Everything that follows from the rows of a prefill pass.
+void plan_passes(const model::ModelSpec& spec, const Settings& settings, int64_t chunk, MemoryPlan& plan) {
+  plan.decoder_limits.max_rows = chunk + settings.parallel;
+  plan.decoder_limits.max_logit_rows = std::max<int64_t>(settings.parallel, std::min(kLogitRows, chunk));
+  const compute::BackendLimits before = plan.backend.limits;
+  plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
+  plan.backend.limits.quantised_experts = before.quantised_experts;
+  plan.backend.limits.float_experts = before.float_experts;
+  plan.workspace_bytes = model::Decoder::workspace_bytes(spec, plan.decoder_limits);
+  plan.scratch_bytes = compute::cpu_backend_scratch_bytes(plan.backend);
+}
+
+void choose_prefill_chunk(const model::ModelSpec& spec, const Settings& settings, MemoryPlan& plan) {
+  const int64_t context = plan.decoder_limits.context;
+  if (settings.prefill_chunk > 0)
+    return plan_passes(spec, settings, std::min<int64_t>(settings.prefill_chunk, context), plan);
+  int64_t chunk = std::min(settings.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, context);
+  for (;; chunk /= 2) {
+    plan_passes(spec, settings, chunk, plan);
+    const bool fits = plan.planned_bytes() <= plan.budget_bytes &&
+                      plan.workspace_bytes + plan.scratch_bytes <= plan.budget_bytes / 16;
+    if (fits || chunk / 2 < kLeastPrefillChunk) return;
+  }
+}
+
 }  // namespace
 
 Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
@@ -107,10 +137,6 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   COLIBRI_TRY(check_settings(settings, plan.expert_bytes));
   COLIBRI_ASSIGN(const int64_t context, choose_context(spec, settings, wanted_context, plan.budget_bytes));
 
-  const int64_t chunk =
-      std::min<int64_t>(settings.prefill_chunk > 0 ? settings.prefill_chunk : kDefaultPrefillChunk, context);
-  plan.decoder_limits.max_rows = chunk + settings.parallel;
-  plan.decoder_limits.max_logit_rows = std::max<int64_t>(settings.parallel, std::min(kLogitRows, chunk));
   plan.decoder_limits.max_segments = settings.parallel;
   plan.decoder_limits.context = context;
   plan.kv = geometry(spec, context, settings.parallel);
@@ -118,15 +144,13 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.backend.isa = settings.isa;
   plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
   plan.backend.router_threads = settings.router_threads;
-  plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
   plan.backend.float_activations = settings.activations == "float";
   limit_to_encodings(weights, plan.backend);
-  plan.workspace_bytes = model::Decoder::workspace_bytes(spec, plan.decoder_limits);
-  plan.scratch_bytes = compute::cpu_backend_scratch_bytes(plan.backend);
   plan.loading_threads = std::min(plan.backend.threads, kMaxLoadingThreads);
   plan.staging_bytes = plan.loading_threads * weights.staging().bytes();
   plan.process_bytes = process_bytes(spec, plan);
   plan.peak_so_far = platform::peak_rss_bytes();
+  choose_prefill_chunk(spec, settings, plan);
   if (plan.planned_bytes() > plan.budget_bytes) return does_not_fit(plan);
   return plan;
 }

@@ -6,6 +6,8 @@
 namespace colibri::text {
 namespace {
 
+constexpr size_t kUnfinishedCharacter = 3;  // bytes that a character may wait with for its last one
+
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -103,6 +105,14 @@ Decoder Decoder::byte_level() {
   Decoder decoder;
   decoder.stages_.emplace_back().kind = Kind::kByteLevel;
   return decoder;
+}
+
+DecodeStream::DecodeStream(const Decoder& decoder, size_t longest)
+    : decoder_(&decoder), states_(decoder.stages_.size()) {
+  for (State& state : states_) {
+    state.bytes.reserve(longest);
+    state.text.reserve(longest + kUnfinishedCharacter);
+  }
 }
 
 void DecodeStream::push(std::string_view spelling, std::string& out) { feed(0, spelling, out); }

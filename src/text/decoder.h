@@ -43,7 +43,8 @@ class Decoder {
 
 class DecodeStream {
  public:
-  explicit DecodeStream(const Decoder& decoder) : decoder_(&decoder), states_(decoder.stages_.size()) {}
+  /// Makes room for spellings of up to `longest` bytes, so that pushing one allocates nothing.
+  DecodeStream(const Decoder& decoder, size_t longest);
 
   /// Appends to `out` the text that became certain.
   void push(std::string_view spelling, std::string& out);

@@ -13,7 +13,7 @@ struct Detokenizer::Stream {
 Detokenizer::Detokenizer(Tokenizer tokenizer, bool skip_special)
     : tokenizer_(std::move(tokenizer)),
       skip_special_(skip_special),
-      stream_(new Stream{DecodeStream(tokenizer_.tables_->decoder)}) {}
+      stream_(new Stream{DecodeStream(tokenizer_.tables_->decoder, tokenizer_.tables_->longest_spelling)}) {}
 Detokenizer::Detokenizer(Detokenizer&&) noexcept = default;
 Detokenizer& Detokenizer::operator=(Detokenizer&&) noexcept = default;
 Detokenizer::~Detokenizer() = default;

@@ -74,7 +74,7 @@ std::string decode(const std::string& json, const std::vector<std::string>& toke
   const Json value = parse_json(json).value();
   const auto decoder = Decoder::parse(&value);
   if (!decoder.ok()) return std::string("error: ").append(decoder.error().message);
-  DecodeStream stream(*decoder);
+  DecodeStream stream(*decoder, 8);
   std::string out;
   for (const auto& token : tokens) stream.push(token, out);
   stream.finish(out);

@@ -5,6 +5,8 @@
 namespace colibri::text {
 namespace {
 
+constexpr size_t kTokenText = 256;  // bytes that a token may add before the held text must grow
+
 std::vector<size_t> borders(std::string_view text) {
   std::vector<size_t> border(text.size(), 0);
   for (size_t i = 1, length = 0; i < text.size(); ++i) {
@@ -18,6 +20,9 @@ std::vector<size_t> borders(std::string_view text) {
 }  // namespace
 
 StopMatcher::StopMatcher(std::vector<std::string> stops) {
+  size_t longest = 0;
+  for (const std::string& stop : stops) longest = std::max(longest, stop.size());
+  if (longest > 0) held_.reserve(longest + kTokenText);
   for (std::string& stop : stops) {
     if (stop.empty()) continue;
     std::vector<size_t> border = borders(stop);

@@ -29,8 +29,9 @@ struct Tokenizer::Tables {
   TokenIds prefix, suffix;  ///< what the post-processor puts around a text
   TokenId bos = -1, eos = -1;
   int32_t vocab_size = 0;
+  size_t longest_spelling = 0;  ///< bytes
 
-  /// Prepares the search for added tokens and counts the ids. The last step of building.
+  /// Prepares the search for added tokens and counts the ids and measures spellings. The last step of building.
   void finish();
 };
 

@@ -68,7 +68,11 @@ void Tokenizer::Tables::finish() {
     return content;
   });
   vocab_size = static_cast<int32_t>(bpe.vocabulary().n_ids());
-  for (const AddedToken& token : added.tokens()) vocab_size = std::max(vocab_size, token.id + 1);
+  longest_spelling = bpe.vocabulary().longest();
+  for (const AddedToken& token : added.tokens()) {
+    vocab_size = std::max(vocab_size, token.id + 1);
+    longest_spelling = std::max(longest_spelling, token.content.size());
+  }
 }
 
 TokenIds Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -76,7 +80,7 @@ TokenIds Tokenizer::encode(std::string_view text, EncodeOptions options) const {
 }
 
 std::string Tokenizer::decode(const TokenIds& ids, bool skip_special) const {
-  DecodeStream stream(tables_->decoder);
+  DecodeStream stream(tables_->decoder, tables_->longest_spelling);
   std::string out;
   for (const TokenId id : ids) {
     const std::string_view text = spelling(id);
