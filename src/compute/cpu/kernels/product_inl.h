@@ -112,14 +112,13 @@ COLIBRI_INLINE void add_groups(const Strip (&w)[P], const ActivationStrip* const
   }
 }
 
-/// total[r][p] = sum of the first `pairs` pairs of factors times pairs of sums of activations.
-template <int kPairs, typename Strip, int R, int P>
-COLIBRI_INLINE void weigh_sums(const Strip (&w)[P], const int16_t* const (&sums)[R], I32x16 (&total)[R][P]) {
-  COLIBRI_FOR_TILE total[r][p] = zero_int();
+/// The sum of kPairs pairs of factors times pairs of sums of activations.
+template <int kPairs>
+COLIBRI_INLINE I32x16 weigh_sums(const StripScales& scales, const int16_t* sums) {
+  I32x16 total = zero_int();
   COLIBRI_UNROLL
-  for (int g = 0; g < kPairs; ++g) {
-    COLIBRI_FOR_TILE total[r][p] = dot2(total[r][p], load_ints(w[p].scales.pairs[g]), sums[r] + 2 * g);
-  }
+  for (int g = 0; g < kPairs; ++g) total = dot2(total, load_ints(scales.pairs[g]), sums + 2 * g);
+  return total;
 }
 
 /// total[r][p] = the whole number, sum over groups of sc * dot, as a float.
@@ -167,21 +166,17 @@ COLIBRI_INLINE void add_super32(const Strip (&w)[P], const ActivationStrip* cons
   } else {
     scale_dots(w, x, part);
   }
-  COLIBRI_FOR_TILE part[r][p] = mul(part[r][p], load(w[p].scales.d[0]));
-  const int16_t* sums[R];
-  for (int r = 0; r < R; ++r) sums[r] = x[r]->pair_sums;
-  I32x16 total[R][P];
-  weigh_sums<kStripGroups / 2>(w, sums, total);
-  COLIBRI_FOR_TILE part[r][p] = negated_fma(to_float(total[r][p]), load(w[p].scales.m[0]), part[r][p]);
+  COLIBRI_FOR_TILE {
+    const F32x16 weighed = to_float(weigh_sums<kStripGroups / 2>(w[p].scales, x[r]->pair_sums));
+    part[r][p] = negated_fma(weighed, load(w[p].scales.m[0]), mul(part[r][p], load(w[p].scales.d[0])));
+  }
 }
 
 template <typename Strip, int R, int P>
 COLIBRI_INLINE void add_super16(const Strip (&w)[P], const ActivationStrip* const (&x)[R], F32x16 (&part)[R][P]) {
-  const int16_t* sums[R];
-  for (int r = 0; r < R; ++r) sums[r] = x[r]->sums;
   I32x16 total[R][P];
-  weigh_sums<kStripGroups>(w, sums, total);
-  COLIBRI_FOR_TILE total[r][p] = mul(total[r][p], broadcast_int(-Strip::Codec::kOffset));
+  COLIBRI_FOR_TILE total[r][p] =
+      mul(weigh_sums<kStripGroups>(w[p].scales, x[r]->sums), broadcast_int(-Strip::Codec::kOffset));
   for (int64_t g = 0; g < kStripGroups; ++g) {
     I32x16 dots[R][P];
     COLIBRI_FOR_TILE dots[r][p] = zero_int();
