@@ -284,12 +284,13 @@ void multiply_panels_unpacked(const ProductJob& job, int64_t column) {
   UnpackedStrip<C> w[P];
   for (int64_t s = 0; s * kStripWidth < job.k; ++s) {
     const int64_t inputs = inputs_at(job, s), bytes = C::strip_bytes(inputs);
-    for (int p = 0; p < P; ++p) {
-      open_strip(panel + p * job.panel_stride, inputs, &w[p]);
-      prefetch_strip(panel + p * job.panel_stride + bytes, bytes);  // arrives while the rows are multiplied
-    }
+    for (int p = 0; p < P; ++p) open_strip(panel + p * job.panel_stride, inputs, &w[p]);
     panel += bytes;
+    // The next strip arrives while the rows are multiplied, a part with every tile: all at once would fill the buffers
+    // that the rows themselves need.
+    const int64_t part = whole_lines((bytes + tiles - 1) / tiles);
     for (int64_t t = 0; t < tiles; ++t) {
+      for (int p = 0; p < P; ++p) prefetch_strip(panel + p * job.panel_stride + t * part, part);
       const int64_t first = job.rows * t / tiles;
       multiply_tile_of<C, P>(job.rows * (t + 1) / tiles - first, job, w, first, column, s);
     }
