@@ -71,7 +71,7 @@ COLIBRI_INLINE F32x16 softplus(F32x16 x) {
 
 /// What a logit weighs before division: for softmax e^(logit - largest), else the score. NaN weighs nothing. The
 /// largest logits weigh 1 also where they are infinite; for the square root, +infinity counts as the largest float.
-COLIBRI_INLINE F32x16 term_of(RouterKind kind, F32x16 logit, F32x16 largest) {
+F32x16 term_of(RouterKind kind, F32x16 logit, F32x16 largest) {
   F32x16 term;
   if (kind == RouterKind::kSoftmax) {
     term = select_less(logit, largest, exponential(sub(logit, largest)), broadcast(1.0f));
@@ -83,14 +83,17 @@ COLIBRI_INLINE F32x16 term_of(RouterKind kind, F32x16 logit, F32x16 largest) {
   return select(is_number(logit), term, zero());
 }
 
-/// What experts are compared by.
-COLIBRI_INLINE F32x16 key_of(const RouteBlock& b, int64_t expert, F32x16 logit) {
-  if (b.by_logit) return logit;
+/// What experts are compared by, where that is not the logit.
+F32x16 score_key(const RouteBlock& b, int64_t expert, F32x16 logit) {
   const RouterParams& p = *b.params;
   F32x16 key = term_of(p.kind, logit, b.largest);
   if (p.kind == RouterKind::kSoftmax) key = div(key, b.total);
   if (p.bias != nullptr) key = add(key, broadcast(p.bias[expert]));
   return select(is_number(logit), key, not_a_number());
+}
+
+COLIBRI_INLINE F32x16 key_of(const RouteBlock& b, int64_t expert, F32x16 logit) {
+  return b.by_logit ? logit : score_key(b, expert, logit);
 }
 
 F32x16 largest_logit(const RouteBlock& b) {
@@ -133,9 +136,9 @@ void drop_groups(RouteBlock& b) {
 }
 
 /// Puts an expert before the first slot that it ranks above; the slots from there move down by one.
-COLIBRI_INLINE void insert(F32x16 key, F32x16 id, int64_t slots, F32x16* keys, F32x16* ids) {
+void insert(F32x16 key, F32x16 id, int64_t slots, RouteSlots& best) {
   F32x16 moving_key = key, moving_id = id;
-  COLIBRI_UNROLL
+  F32x16 *keys = best.keys, *ids = best.ids;
   for (int64_t j = 0; j < slots; ++j) {
     const Lanes better = above(key, keys[j]);
     const F32x16 old_key = keys[j], old_id = ids[j];
@@ -143,14 +146,6 @@ COLIBRI_INLINE void insert(F32x16 key, F32x16 id, int64_t slots, F32x16* keys, F
     ids[j] = select(better, moving_id, old_id);
     moving_key = select(better, old_key, moving_key);
     moving_id = select(better, old_id, moving_id);
-  }
-}
-
-COLIBRI_INLINE void clear(int64_t slots, F32x16* keys, F32x16* ids) {
-  COLIBRI_UNROLL
-  for (int64_t j = 0; j < slots; ++j) {
-    keys[j] = not_a_number();
-    ids[j] = broadcast(-1.0f);
   }
 }
 
@@ -186,7 +181,10 @@ struct RouteBound {
   F32x16 key, id;
 };
 void collect(const RouteBlock& b, int64_t slots, const RouteBound* last, RouteSlots& best) {
-  clear(slots, best.keys, best.ids);
+  for (int64_t j = 0; j < slots; ++j) {
+    best.keys[j] = not_a_number();
+    best.ids[j] = broadcast(-1.0f);
+  }
   const int64_t groups = b.params->n_groups, size = b.params->n_experts / groups;
   const bool drops = b.params->top_groups < groups;
   F32x16 id = zero();
@@ -199,7 +197,7 @@ void collect(const RouteBlock& b, int64_t slots, const RouteBound* last, RouteSl
             const F32x16 if_equal = select(above(id, last->id), key, not_a_number());
             key = select(above(last->key, key), key, select(above(key, last->key), not_a_number(), if_equal));
           }
-          if (any(above(key, best.keys[slots - 1]))) insert(key, id, slots, best.keys, best.ids);
+          if (any(above(key, best.keys[slots - 1]))) insert(key, id, slots, best);
           id = add(id, broadcast(1.0f));
         });
   }
@@ -213,7 +211,7 @@ F32x16 logits_of(const RouteBlock& b, F32x16 ids) {
 }
 
 /// Terms of the chosen, in best.keys. Who was not chosen by a number weighs nothing.
-COLIBRI_INLINE void weigh_terms(RouteBlock& b, int64_t slots, RouteSlots& best) {
+void weigh_terms(RouteBlock& b, int64_t slots, RouteSlots& best) {
   for (int64_t j = 0; j < slots; ++j) {
     const F32x16 logit = b.by_logit ? best.keys[j] : logits_of(b, best.ids[j]);
     best.keys[j] = select(is_number(best.keys[j]), term_of(b.params->kind, logit, b.largest), zero());
