@@ -92,7 +92,7 @@ void CpuBackend::multiply_floats(const InputRows& x, const PackedMatrix& w, int6
   for (int64_t t = 0; t < tiles.count(); ++t) {
     job.rows = tiles.size(t);
     job.a = job.rows == 1 ? x.floats[tiles.first(t)] : packed;
-    if (job.rows > 1) pack_tile(x.floats + tiles.first(t), job.rows, w.k, packed);
+    if (job.rows > 1) kernels_.pack_tile(x.floats + tiles.first(t), job.rows, w.k, packed);
     job.c = out.c + tiles.first(t) * out.stride;
     if (is_quantised(w.encoding)) {
       multiply_expanded(job, w, panel, thread);

@@ -1,5 +1,4 @@
 // How the work of a matrix product is cut: rows into blocks and tiles, panels into tasks. None of it changes a result.
-// Also the packing of a float tile's activations.
 #pragma once
 
 #include <algorithm>
@@ -37,16 +36,6 @@ inline int64_t panels_per_task(const PackedMatrix& w, int threads) {
   const int64_t shared = ceil_div(w.panels(), 4 * int64_t{threads});
   const int64_t panels = std::clamp<int64_t>(std::min(cached, shared), 1, kMaxPanelsPerTask);
   return panels >= 8 ? panels / 8 * 8 : panels >= 4 ? 4 : panels;
-}
-
-/// dst[k][rows] = the given rows of x, each [k].
-inline void pack_tile(const float* const* x, int64_t rows, int64_t k, float* dst) {
-  constexpr int64_t kStep = 64;  // so that the part being written stays in the first-level cache
-  for (int64_t begin = 0; begin < k; begin += kStep) {
-    const int64_t end = std::min(k, begin + kStep);
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = begin; i < end; ++i) dst[i * rows + r] = x[r][i];
-  }
 }
 
 }  // namespace colibri::compute

@@ -98,8 +98,9 @@ struct RouteJob {
 
 struct KernelTable {
   int max_tile_rows;
-  void (*tile[3])(const TileJob* job);        ///< by Encoding: f32, f16, bf16
-  void (*product[9])(const ProductJob* job);  ///< by Encoding, from q8_0 on
+  void (*pack_tile)(const float* const* x, int64_t rows, int64_t k, float* a);  ///< rows as TileJob::a wants them
+  void (*tile[3])(const TileJob* job);                                          ///< by Encoding: f32, f16, bf16
+  void (*product[9])(const ProductJob* job);                                    ///< by Encoding, from q8_0 on
   void (*quantise)(const float* x, int64_t k, ActivationStrip* strips);
   void (*attention)(const AttentionJob* job);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);

@@ -16,6 +16,7 @@ static_assert(kTileRows <= kMaxTileRows);
 
 constexpr KernelTable kTable = {
     kTileRows,
+    pack_tile,
     {tile<F32Weights>, tile<F16Weights>, tile<BF16Weights>},
     {product<Q8_0>, product<Q4_0>, product<Q4_1>, product<Q5_0>, product<Q5_1>, product<MXFP4>, product<Q4_K>,
      product<Q5_K>, product<Q6_K>},

@@ -29,6 +29,21 @@ using F32Weights = PlainWeights<float, load>;
 using F16Weights = PlainWeights<uint16_t, load_f16>;
 using BF16Weights = PlainWeights<uint16_t, load_bf16>;
 
+/// a[k][rows] = the given rows of x, each [k].
+void pack_tile(const float* const* x, int64_t rows, int64_t k, float* a) {
+  const float* sixteen[kLanes];
+  for (int64_t r = 0; r < kLanes; ++r) sixteen[r] = x[r < rows ? r : 0];
+  int64_t i = 0;
+  for (; i + 4 <= k; i += 4) {
+    F32x16 column[4];
+    load_columns(sixteen, i, column);
+    COLIBRI_UNROLL
+    for (int c = 0; c < 4; ++c) store_partial(a + (i + c) * rows, rows, column[c]);
+  }
+  for (; i < k; ++i)
+    for (int64_t r = 0; r < rows; ++r) a[i * rows + r] = x[r][i];
+}
+
 // How the rows of `a` lie: side by side for each k, or one after the other.
 template <int MR>
 struct PackedRows {
