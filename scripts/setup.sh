@@ -11,7 +11,7 @@ set -euo pipefail
 # docs/dependencies.md says what each is for.
 build_packages=(cmake ninja-build g++ python3 libboost1.81-dev libpcre2-dev libutf8proc-dev libcli11-dev
   libedit-dev libgtest-dev)
-test_packages=(git clang-format-14 xz-utils)
+test_packages=(git clang-format-14 xz-utils qemu-user)
 check_packages=(clang-14 clang-tidy-14 libclang-rt-14-dev libbenchmark-dev)
 
 case "${1:-}" in

@@ -35,12 +35,12 @@ def read_safetensors(path):
             for name, info in header.items() if name != "__metadata__"}
 
 
-def run_logits(model, prompts, n_continue, *flags):
+def run_logits(model, prompts, n_continue, *flags, program=(BIN,)):
     """Bytes of the file that `colibri logits` writes for these prompts."""
     with tempfile.TemporaryDirectory() as folder:
         tokens, out = Path(folder) / "tokens.json", Path(folder) / "out.safetensors"
         tokens.write_text(json.dumps({"prompts": prompts}))
-        done = subprocess.run([BIN, "logits", str(model), "--tokens", str(tokens), "--out", str(out), "--continue", str(n_continue),
+        done = subprocess.run([*program, "logits", str(model), "--tokens", str(tokens), "--out", str(out), "--continue", str(n_continue),
                                *flags], capture_output=True, text=True, timeout=600)
         if done.returncode != 0:
             raise AssertionError(f"colibri logits {model} {' '.join(flags)}: exit {done.returncode}: {done.stderr.strip()}")

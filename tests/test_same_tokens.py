@@ -6,7 +6,7 @@ import unittest
 import parity
 
 MODELS = ("checkpoints/mixtral", "checkpoints/qwen2_moe", "checkpoints/qwen3_moe", "checkpoints/olmoe", "checkpoints/llama",
-          "gguf/qwen2_moe-q8_0.gguf", "gguf/qwen3_moe-q8_0.gguf")
+          "gguf/qwen2_moe-q8_0.gguf", "gguf/qwen3_moe-q8_0.gguf", "gguf/qwen3_moe_wide-q4_k_m.gguf")
 # The first is longer than a tile of keys (64), so that chunks end inside and outside of tiles.
 PROMPTS = [[(7 * i * i + 3 * i) % 320 for i in range(90)], [8]]
 VARIATIONS = (
