@@ -9,6 +9,8 @@ MODELS = ("checkpoints/mixtral", "checkpoints/qwen2_moe", "checkpoints/qwen3_moe
           "gguf/qwen2_moe-q8_0.gguf", "gguf/qwen3_moe-q8_0.gguf", "gguf/qwen3_moe_wide-q4_k_m.gguf")
 # The first is longer than a tile of keys (64), so that chunks end inside and outside of tiles.
 PROMPTS = [[(7 * i * i + 3 * i) % 320 for i in range(90)], [8]]
+# Each gives results of its own, which nothing below may change.
+FLAGS = (("--activations", "auto"), ("--activations", "float"), ("--kv-type", "f16"), ("--kv-type", "q8"))
 VARIATIONS = (
     ("--threads", "1"),
     ("--threads", "2"),
@@ -35,12 +37,12 @@ class SameTokensTest(unittest.TestCase):
         self.assertIn("scalar", levels)
         variations = VARIATIONS + tuple(("--isa", level) for level in levels)
         for name in MODELS:
-            for activations in ("auto", "float"):
-                model, flags = parity.DATA / name, ("--activations", activations)
+            for flags in FLAGS:
+                model = parity.DATA / name
                 reference = parity.run_logits(model, PROMPTS, 12, *flags)
                 self.assertIn(b"greedy.1", reference)
                 for variation in variations:
-                    with self.subTest(model=name, activations=activations, setting=variation):
+                    with self.subTest(model=name, flags=flags, setting=variation):
                         self.assertEqual(reference, parity.run_logits(model, PROMPTS, 12, *flags, *variation))
 
 

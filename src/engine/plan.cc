@@ -51,8 +51,6 @@ Error unsupported(const std::string& setting, const std::string& why) {
 
 // What this version cannot do is refused, not ignored.
 Status check_settings(const Settings& settings, int64_t expert_bytes) {
-  if (settings.kv_type != "f32")
-    return unsupported("kv_type " + settings.kv_type, "this version keeps keys and values in f32 only");
   if (settings.io != "auto" && settings.io != "buffered")
     return unsupported("io " + settings.io, "this version reads buffered only");
   int64_t allowed = expert_bytes;
@@ -75,8 +73,9 @@ void limit_to_encodings(const model::WeightPlan& weights, compute::BackendOption
   }
 }
 
-kv::KvGeometry geometry(const model::ModelSpec& spec, int64_t context, int slots) {
-  return {spec.n_layers(), spec.attention.n_kv_heads, spec.attention.head_dim, context, slots};
+kv::KvGeometry geometry(const model::ModelSpec& spec, const Settings& settings, int64_t context) {
+  return {spec.n_layers(), spec.attention.n_kv_heads, spec.attention.head_dim,
+          context,         settings.parallel,         kv_type_named(settings.kv_type).value_or(KvType::kF32)};
 }
 
 Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& settings, int64_t wanted,
@@ -86,7 +85,8 @@ Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& set
                                         std::to_string(spec.context) + " positions that the model was trained for"};
   if (settings.context > 0) return settings.context;
   if (wanted > 0) return std::min(wanted, spec.context);
-  const int64_t per_position = std::max<int64_t>(1, kv::KvCache::bytes(geometry(spec, 16, settings.parallel)) / 16);
+  const int64_t per_position =
+      std::max<int64_t>(1, kv::KvCache::bytes(geometry(spec, settings, KvView::kTile)) / KvView::kTile);
   const int64_t affordable = std::max<int64_t>(16, budget_bytes / 4 / per_position);
   return std::min(spec.context, affordable);
 }
@@ -139,7 +139,7 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
 
   plan.decoder_limits.max_segments = settings.parallel;
   plan.decoder_limits.context = context;
-  plan.kv = geometry(spec, context, settings.parallel);
+  plan.kv = geometry(spec, settings, context);
   plan.kv_bytes = kv::KvCache::bytes(plan.kv);
   plan.backend.isa = settings.isa;
   plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();

@@ -5,19 +5,15 @@
 namespace colibri::kv {
 namespace {
 
-int64_t rounded_capacity(const KvGeometry& geometry) { return (geometry.capacity + 15) / 16 * 16; }
-
-KvView shape_of(const KvGeometry& geometry) {
-  return {nullptr, nullptr, rounded_capacity(geometry), geometry.kv_heads, geometry.head_dim};
+KvView shape_of(const KvGeometry& g) {
+  const int64_t tiles = (g.capacity + KvView::kTile - 1) / KvView::kTile;
+  return {nullptr, g.type, tiles * KvView::kTile, g.kv_heads, g.head_dim};
 }
-
-int64_t key_floats(const KvView& view) { return view.key_head_floats() * view.kv_heads; }
-int64_t layer_floats(const KvView& view) { return key_floats(view) + view.value_head_floats() * view.kv_heads; }
 
 }  // namespace
 
 int64_t KvCache::bytes(const KvGeometry& geometry) {
-  return layer_floats(shape_of(geometry)) * geometry.n_layers * geometry.n_slots * static_cast<int64_t>(sizeof(float));
+  return shape_of(geometry).bytes() * geometry.n_layers * geometry.n_slots;
 }
 
 Result<KvCache> KvCache::create(const KvGeometry& geometry) {
@@ -43,9 +39,7 @@ void KvCache::release_slot(int slot) {
 KvView KvCache::view(int slot, int layer) const {
   KvView view = shape_of(geometry_);
   const int64_t index = static_cast<int64_t>(slot) * geometry_.n_layers + layer;
-  auto* base = reinterpret_cast<float*>(arena_.data());
-  view.keys = base + index * layer_floats(view);
-  view.values = view.keys + key_floats(view);
+  view.data = arena_.data() + index * view.bytes();
   return view;
 }
 

@@ -1,7 +1,7 @@
 // KvCache: the attention state of all sequences, in one arena that is sized before loading.
 //
-// A slot holds one sequence: keys and values of every layer for up to `capacity` positions (layout: tensor/kv_view.h).
-// Thread-safety: the engine thread owns it. Invariant: a slot belongs to at most one sequence.
+// A slot holds one sequence: keys and values of every layer for up to `capacity` positions (layout: tensor/kv_view.h),
+// all of one type. Thread-safety: the engine thread owns it. Invariant: a slot belongs to at most one sequence.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct KvGeometry {
   int head_dim = 0;
   int64_t capacity = 0;  ///< positions per slot
   int n_slots = 0;
+  KvType type = KvType::kF32;
 };
 
 class KvCache {

@@ -1,26 +1,49 @@
 // KvView: the keys and values of one sequence in one layer, as the attention kernels read them.
 //
-// Both are float panels like packed weights (tensor/packed.h), per KV head:
-//   keys    [kv_heads][capacity / 16][head_dim][16]        16 positions side by side: scores are one chain over
-//   head_dim values  [kv_heads][ceil(head_dim / 16)][capacity][16]  16 channels side by side: outputs are one chain
-//   over positions
-// `capacity` is a multiple of 16. Positions not yet written hold no promise: kernels may load
-// a key that stands beside written ones, but no result may depend on it.
+// Positions lie in tiles of 64 per KV head, keys then values, so that a head is one stream of memory:
+//
+//   [kv_heads][capacity / 64] { keys, values }
+//
+//   type  keys of a tile                         values of a tile                      (d: head_dim, b: ceil(d / 32),
+//   kF32  float [4][d][16]                       float [w / 16][64][16]                 w: d in whole panels of 16)
+//   kF16  half  [4][d][16]                       half  [w / 16][64][16]
+//   kQ8   int8  [4][d][16], half scales[4][b][16]   int8 [w / 16][64][16], half scales[b][64]
+//
+// Keys: 16 positions side by side, so scores are one chain over d. Values: 16 channels side by side, so outputs are one
+// chain over positions. kQ8: the channels 32 i .. 32 i + 31 of a position share a scale, x = scale * q. Every part is a
+// multiple of 64 bytes. Rounding (kernels/kv_inl.h): kF16 to nearest even, beyond the largest half to that; kQ8 scale =
+// largest magnitude / 127 as a half, q = x / scale to nearest even. A NaN stays one (kQ8: with its whole block).
+// Positions not yet written hold no promise: kernels may load a key that stands beside written ones, but no result may
+// depend on it. The view borrows its memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace colibri {
 
+enum class KvType : uint8_t { kF32, kF16, kQ8 };
+
+/// "f32", "f16", "q8": the values of the setting kv_type.
+std::string_view name(KvType type);
+std::optional<KvType> kv_type_named(std::string_view name);
+
 struct KvView {
-  float* keys = nullptr;
-  float* values = nullptr;
-  int64_t capacity = 0;  ///< positions
+  static constexpr int64_t kTile = 64;
+
+  std::byte* data = nullptr;
+  KvType type = KvType::kF32;
+  int64_t capacity = 0;  ///< positions, a multiple of kTile
   int kv_heads = 0;
   int head_dim = 0;
 
-  int64_t key_head_floats() const { return capacity * head_dim; }
-  int64_t value_head_floats() const { return capacity * ((head_dim + 15) / 16 * 16); }
+  int64_t key_bytes() const;    ///< of a tile
+  int64_t value_bytes() const;  ///< of a tile
+  int64_t tile_bytes() const { return key_bytes() + value_bytes(); }
+  int64_t head_bytes() const { return capacity / kTile * tile_bytes(); }
+  int64_t bytes() const { return head_bytes() * kv_heads; }
 };
 
 }  // namespace colibri

@@ -5,31 +5,15 @@
 namespace colibri::compute {
 namespace {
 
-static_assert(kKeyTile == kKeyTileWidth && kPanelWidth == kLanes);
+static_assert(kKeyTile == kKeyTileWidth && kKeyTile == KvView::kTile && kPanelWidth == kLanes);
+static_assert(kKvF32 == static_cast<int>(KvType::kF32) && kKvF16 == static_cast<int>(KvType::kF16) &&
+              kKvQ8 == static_cast<int>(KvType::kQ8));
 
 int64_t position_count(const AttentionSegment& s) { return s.first_position + s.n_rows; }
 
-void append_keys(const KvView& kv, int head, const float* row, int64_t position) {
-  float* panel = kv.keys + head * kv.key_head_floats() + position / kLanes * kLanes * kv.head_dim;
-  for (int64_t d = 0; d < kv.head_dim; ++d) panel[d * kLanes + position % kLanes] = row[d];
-}
-
-void append_values(const KvView& kv, int head, const float* row, int64_t position) {
-  float* values = kv.values + head * kv.value_head_floats();
-  for (int64_t d = 0; d < kv.head_dim; d += kLanes) {
-    float* lanes = values + (d / kLanes * kv.capacity + position) * kLanes;
-    const int64_t width = std::min<int64_t>(kLanes, kv.head_dim - d);
-    std::copy_n(row + d, width, lanes);
-    std::fill(lanes + width, lanes + kLanes, 0.0f);
-  }
-}
-
-void append(const AttentionSegment& s, int head, Rows keys, Rows values) {
-  const int64_t column = int64_t{head} * s.kv.head_dim;
-  for (int64_t r = 0; r < s.n_rows; ++r) {
-    append_keys(s.kv, head, keys.row(s.first_row + r) + column, s.first_position + r);
-    append_values(s.kv, head, values.row(s.first_row + r) + column, s.first_position + r);
-  }
+KvTiles tiles_of(const KvView& kv, int64_t head) {
+  auto* tiles = reinterpret_cast<unsigned char*>(kv.data) + head * kv.head_bytes();
+  return {tiles, kv.tile_bytes(), kv.key_bytes(), kv.head_dim, static_cast<KvElements>(kv.type)};
 }
 
 /// Blocks of kAttentionRows items (rows times heads of a group) per KV head of a segment.
@@ -47,10 +31,7 @@ AttentionJob attention_job(const AttentionSegment& s, const AttentionBlocks& b, 
   const int64_t head = task / b.blocks;
   const int64_t block = b.blocks - 1 - task % b.blocks;  // the last rows see most keys: begin with them
   AttentionJob job;
-  job.keys = s.kv.keys + head * s.kv.key_head_floats();
-  job.values = s.kv.values + head * s.kv.value_head_floats();
-  job.capacity = s.kv.capacity;
-  job.head_dim = s.kv.head_dim;
+  job.kv = tiles_of(s.kv, head);
   job.group = b.group;
   job.first_item = block * kAttentionRows;
   job.items = std::min<int64_t>(kAttentionRows, b.items - job.first_item);
@@ -70,7 +51,14 @@ void CpuBackend::kv_append(Rows keys, Rows values, std::span<const AttentionSegm
   for_each_row(tasks, ceil_div(keys.rows * keys.width, std::max<int64_t>(1, tasks)), [&](int64_t task) {
     const AttentionSegment* s = segments.data();
     for (; task >= s->kv.kv_heads; ++s) task -= s->kv.kv_heads;
-    append(*s, static_cast<int>(task), keys, values);
+    const int64_t column = task * s->kv.head_dim;
+    const KvAppendJob job = {tiles_of(s->kv, task),
+                             keys.row(s->first_row) + column,
+                             values.row(s->first_row) + column,
+                             keys.width,
+                             s->n_rows,
+                             s->first_position};
+    kernels_.append_kv(&job);
   });
 }
 

@@ -207,31 +207,59 @@ TEST(Equality, Rope) {
   }
 }
 
+constexpr KvType kKvTypes[] = {KvType::kF32, KvType::kF16, KvType::kQ8};
+
 // A chunk of a prompt sees the keys before it and its own, so a split call appends and attends chunk by chunk.
-TEST(Equality, AttentionInChunksOfAnySize) {
+TEST(Equality, AttentionInChunksOfAnySizeOverEveryKvType) {
   Random random(5);
   for (int trial = 0; trial < 12; ++trial) {
-    const int kv_heads = 1 + static_cast<int>(random.below(3)), group = 1 + static_cast<int>(random.below(5));
-    const int heads = kv_heads * group, head_dim = 1 + static_cast<int>(random.below(80));
+    const int kv_heads = 1 + static_cast<int>(random.below(3)), group = 1 + static_cast<int>(random.below(8));
+    const int head_dim = 1 + static_cast<int>(random.below(trial % 6 == 0 ? 256 : 80)), heads = kv_heads * group;
     const int64_t before = trial % 3 == 0 ? 0 : random.below(140), rows = 1 + random.below(90);
     Block q = random_block(random, rows, heads * head_dim, 3.0f);
     Block keys = random_block(random, before + rows, kv_heads * head_dim, 3.0f);
     Block values = random_block(random, before + rows, kv_heads * head_dim);
-    Cache cache(kv_heads, head_dim, 240);
-    const auto append = [&](Backend& backend, int64_t first, int64_t count) {
-      const AttentionSegment s{cache.view, 0, count, first};
-      backend.kv_append(keys.rows().slice(first, count), values.rows().slice(first, count), {&s, 1});
-    };
-    expect_equal_everywhere(random, rows, q.width, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
-      if (first == 0) {
-        std::fill(cache.values.begin(), cache.values.end(), __builtin_nanf(""));
-        std::fill(cache.keys.begin(), cache.keys.end(), __builtin_nanf(""));
-        if (before > 0) append(backend, 0, before);
+    for (KvType type : kKvTypes) {
+      Cache cache(type, kv_heads, head_dim, 240);
+      const auto append = [&](Backend& backend, int64_t first, int64_t count) {
+        const AttentionSegment s{cache.view, 0, count, first};
+        backend.kv_append(keys.rows().slice(first, count), values.rows().slice(first, count), {&s, 1});
+      };
+      SCOPED_TRACE(std::string(name(type)) + ", head_dim " + std::to_string(head_dim) + ", group " +
+                   std::to_string(group));
+      expect_equal_everywhere(random, rows, q.width, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
+        if (first == 0) {
+          cache.forget();
+          if (before > 0) append(backend, 0, before);
+        }
+        append(backend, before + first, count);
+        const AttentionSegment s{cache.view, 0, count, before + first};
+        backend.attention(q.rows().slice(first, count), {&s, 1}, {heads, 0.4f}, out);
+      });
+    }
+  }
+}
+
+// Bits in memory, so that a cache may be written by one level and read by another.
+TEST(Equality, CachesHoldTheSameBytesWhicheverLevelWroteThem) {
+  Random random(9);
+  for (int head_dim : {16, 33, 72, 256}) {
+    const int64_t rows = 70;
+    Block keys = random_block(random, rows, head_dim, 4.0f), values = random_block(random, rows, head_dim);
+    for (float& v : values.values)
+      v *= std::ldexp(1.0f, static_cast<int>(random.below(60)) - 40);  // subnormal halves too
+    values.values[5] = NAN;
+    keys.values[7] = 1e9f;
+    for (KvType type : kKvTypes) {
+      std::vector<uint64_t> expected;
+      for (const Machine& m : machines()) {
+        Cache cache(type, 1, head_dim, rows);
+        const AttentionSegment s{cache.view, 0, rows, 0};
+        m.backend->kv_append(keys.rows(), values.rows(), {&s, 1});
+        if (expected.empty()) expected = cache.memory;
+        ASSERT_EQ(cache.memory, expected) << m.isa << " " << name(type) << " head_dim " << head_dim;
       }
-      append(backend, before + first, count);
-      const AttentionSegment s{cache.view, 0, count, before + first};
-      backend.attention(q.rows().slice(first, count), {&s, 1}, {heads, 0.4f}, out);
-    });
+    }
   }
 }
 
@@ -245,7 +273,7 @@ TEST(Equality, SequencesDoNotFeelEachOther) {
   for (int64_t rows : {1, 20, 2}) {
     const int64_t before = random.below(100);
     Block kv = random_block(random, before + rows, kv_heads * head_dim);
-    caches.push_back(std::make_unique<Cache>(kv_heads, head_dim, 128));
+    caches.push_back(std::make_unique<Cache>(kKvTypes[rows % 3], kv_heads, head_dim, 128));
     const AttentionSegment all{caches.back()->view, 0, before + rows, 0};
     machines().front().backend->kv_append(kv.rows(), kv.rows(), {&all, 1});
     segments.push_back({caches.back()->view, row, rows, before});

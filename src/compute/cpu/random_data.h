@@ -1,6 +1,7 @@
 // Random problems for the self-checks and the tests, the same on every machine.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -151,19 +152,20 @@ constexpr Encoding kEncodings[] = {Encoding::kF32,   Encoding::kF16,  Encoding::
 
 /// The keys and values of one sequence.
 struct Cache {
-  std::vector<float> keys, values;
+  std::vector<uint64_t> memory;
   KvView view;
-  /// Positions that nobody wrote hold NaN: a kernel that used one would show it.
-  Cache(int kv_heads, int head_dim, int64_t capacity) {
-    view.capacity = capacity;
-    view.kv_heads = kv_heads;
-    view.head_dim = head_dim;
-    keys.assign(static_cast<size_t>(kv_heads * view.key_head_floats()), __builtin_nanf(""));
-    values.assign(static_cast<size_t>(kv_heads * view.value_head_floats()), __builtin_nanf(""));
-    view.keys = keys.data();
-    view.values = values.data();
+
+  Cache(KvType type, int kv_heads, int head_dim, int64_t capacity) : view{nullptr, type, capacity, kv_heads, head_dim} {
+    view.capacity = (capacity + KvView::kTile - 1) / KvView::kTile * KvView::kTile;
+    memory.resize(static_cast<size_t>(view.bytes()) / sizeof(uint64_t));
+    view.data = reinterpret_cast<std::byte*>(memory.data());
+    forget();
   }
+  Cache(int kv_heads, int head_dim, int64_t capacity) : Cache(KvType::kF32, kv_heads, head_dim, capacity) {}
   Cache(const Cache&) = delete;
+
+  /// Positions that nobody wrote hold NaN, also as halves and scales: a kernel that used one would show it.
+  void forget() { std::fill(memory.begin(), memory.end(), ~uint64_t{0}); }
 };
 
 }  // namespace colibri::compute

@@ -326,6 +326,74 @@ TEST_P(Reference, AttentionSurvivesScoresThatGrowAndShrinkByHundreds) {
     ASSERT_NEAR(out.values[static_cast<size_t>(i)], expected[static_cast<size_t>(i)], 1e-3);
 }
 
+// One key, so the probability is 1 and attention gives back what the cache kept of the value.
+TEST_P(Reference, CachedValuesAreRoundedToNearestEven) {
+  for (int head_dim : {32, 72, 80}) {
+    for (int trial = 0; trial < 40; ++trial) {
+      const float size = std::ldexp(1.0f, static_cast<int>(random_.below(40)) - 24);  // around every kind of half
+      Block kv = random_block(random_, 1, head_dim, size), out(1, head_dim);
+      for (KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8}) {
+        Cache cache(type, 1, head_dim, 1);
+        const AttentionSegment s{cache.view, 0, 1, 0};
+        backend_->kv_append(kv.rows(), kv.rows(), {&s, 1});
+        backend_->attention(kv.rows(), {&s, 1}, {1, 1.0f}, out.rows());
+        for (size_t i = 0; i < out.values.size(); ++i) {
+          const float x = kv.values[i];
+          float expected = x;
+          if (type == KvType::kF16) expected = f16_to_f32(f32_to_f16(std::clamp(x, -65504.0f, 65504.0f)));
+          if (type == KvType::kQ8) {
+            float largest = 0;
+            for (size_t j = i / 32 * 32; j < std::min(i / 32 * 32 + 32, out.values.size()); ++j)
+              largest = std::max(largest, std::abs(kv.values[j]));
+            const float scale = f16_to_f32(f32_to_f16(largest / 127.0f));
+            const float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+            expected = scale * std::nearbyint(std::clamp(x * inverse, -127.0f, 127.0f));
+            ASSERT_LE(std::abs(out.values[i] - x), 0.51f * scale + largest / 1000.0f + 0x1p-18f);
+          }
+          ASSERT_EQ(out.values[i], expected) << name(type) << " " << x;
+        }
+      }
+    }
+  }
+}
+
+// 256 more keys than fit a tile: errors of the cached numbers average out and stay far below the numbers.
+TEST_P(Reference, AttentionOverRoundedCachesStaysCloseToF32) {
+  const int heads = 8, kv_heads = 2, head_dim = 64;
+  const int64_t n = 320, rows = 3;
+  Block keys = random_block(random_, n, kv_heads * head_dim, 2.0f), q = random_block(random_, rows, heads * head_dim);
+  Block values = random_block(random_, n, kv_heads * head_dim), exact(rows, q.width);
+  for (const auto& [type, bound] : {std::pair{KvType::kF32, 0.0f}, {KvType::kF16, 5e-4f}, {KvType::kQ8, 1e-2f}}) {
+    Cache cache(type, kv_heads, head_dim, n);
+    const AttentionSegment all{cache.view, 0, n, 0}, last{cache.view, 0, rows, n - rows};
+    Block out(rows, q.width);
+    backend_->kv_append(keys.rows(), values.rows(), {&all, 1});
+    backend_->attention(q.rows(), {&last, 1}, {heads, 0.5f}, out.rows());
+    if (type == KvType::kF32) exact = out;
+    bool differs = false;
+    for (size_t i = 0; i < out.values.size(); ++i) {
+      ASSERT_NEAR(out.values[i], exact.values[i], bound) << name(type);
+      differs |= out.values[i] != exact.values[i];
+    }
+    EXPECT_EQ(differs, type != KvType::kF32) << name(type);
+  }
+}
+
+TEST_P(Reference, ANumberBeyondTheLargestHalfDoesNotReachEarlierRows) {
+  const int head_dim = 32;
+  for (KvType type : {KvType::kF16, KvType::kQ8}) {
+    Block kv = random_block(random_, 2, head_dim), out(2, head_dim);
+    kv.values[head_dim] = 1e8f;
+    Cache cache(type, 1, head_dim, 2);
+    const AttentionSegment s{cache.view, 0, 2, 0};
+    backend_->kv_append(kv.rows(), kv.rows(), {&s, 1});
+    backend_->attention(kv.rows(), {&s, 1}, {1, 1e-6f}, out.rows());
+    for (int i = 0; i < head_dim; ++i)
+      ASSERT_NEAR(out.values[static_cast<size_t>(i)], kv.values[static_cast<size_t>(i)], 0.01f);
+    EXPECT_TRUE(std::isfinite(out.rows().row(1)[0]));
+  }
+}
+
 TEST_P(Reference, RouteIsAStableSortOfTheSoftmax) {
   RouterParams params;
   params.n_experts = 13;

@@ -45,8 +45,7 @@ struct Scratch {
   static int64_t row_pointers(const BackendLimits& l) { return std::max(l.max_rows, assignments(l)); }
   static int64_t packed_floats(const BackendLimits& l) { return kMaxTileRows * widest_input(l); }
   static int64_t attention_floats(const BackendLimits& l) {
-    const int64_t width = ceil_div(l.head_dim, kPanelWidth) * kPanelWidth;
-    return l.head_dim > 0 ? kAttentionRows * (2 * width + kKeyTileWidth + kLanes) : 0;  // as AttentionJob::scratch says
+    return l.head_dim > 0 ? attention_scratch_floats(l.head_dim) : 0;
   }
 
   /// Calls take(count, bytes each) for each part, in order; it returns where the part lies (or null when only

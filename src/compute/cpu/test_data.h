@@ -14,7 +14,7 @@ inline BackendLimits test_limits() {
   l.max_expert_inputs = 384;
   l.n_experts = 16;
   l.top_k = 6;
-  l.head_dim = 80;
+  l.head_dim = 256;
   l.n_heads = 16;
   l.n_kv_heads = 4;
   l.max_segments = 4;

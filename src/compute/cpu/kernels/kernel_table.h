@@ -19,7 +19,7 @@ constexpr int kMaxTileRows = 12;    ///< most rows of one tile on any level
 constexpr int kStripWidth = 256;    ///< inputs of one strip of a quantised panel
 constexpr int kMaxDotPanels = 2;    ///< panels that a level multiplies side by side
 constexpr int kKeyTileWidth = 64;   ///< keys of one step of the online softmax
-constexpr int kAttentionRows = 48;  ///< query rows of one attention call
+constexpr int kAttentionRows = 96;  ///< query rows of one attention call
 
 /// c[r, n] (+)= sum over k of a[k, r] * w[n, k] for one tile of rows, ascending k, one chain of fma per element.
 struct TileJob {
@@ -58,23 +58,48 @@ struct ProductJob {
   float* sums = nullptr;         ///< scratch [rows][kMaxDotPanels * 16]
 };
 
+/// How numbers are kept in a cache; the same as KvType of tensor/kv_view.h.
+enum KvElements { kKvF32, kKvF16, kKvQ8 };
+
+/// The tiles of one KV head (tensor/kv_view.h): keys, then values at value_offset.
+struct KvTiles {
+  unsigned char* tiles = nullptr;
+  int64_t tile_bytes = 0;
+  int64_t value_offset = 0;
+  int64_t head_dim = 0;
+  KvElements type = kKvF32;
+};
+
+/// Writes keys and values of one head, [rows, head_dim] each, at positions first_position, first_position + 1 ...
+struct KvAppendJob {
+  KvTiles kv;
+  const float* keys = nullptr;
+  const float* values = nullptr;
+  int64_t row_stride = 0;  ///< floats from one row to the next, of both
+  int64_t rows = 0;
+  int64_t first_position = 0;
+};
+
 /// Causal attention of some query rows of one KV head. The rows of a segment and the heads of a group are one list:
 /// item i is row i / group, head i % group.
 struct AttentionJob {
-  const float* q = nullptr;     ///< the segment's first row, the group's first head
-  float* out = nullptr;         ///< likewise
-  int64_t row_stride = 0;       ///< floats from one row to the next, in q and out
-  const float* keys = nullptr;  ///< this KV head's panels (tensor/kv_view.h)
-  const float* values = nullptr;
-  int64_t capacity = 0;
-  int64_t head_dim = 0;
+  KvTiles kv;
+  const float* q = nullptr;  ///< the segment's first row, the group's first head
+  float* out = nullptr;      ///< likewise
+  int64_t row_stride = 0;    ///< floats from one row to the next, in q and out
   int64_t group = 1;
   int64_t first_item = 0;
   int64_t items = 0;           ///< 1 .. kAttentionRows
   int64_t first_position = 0;  ///< of the segment's first row
   float scale = 1.0f;
-  float* scratch = nullptr;  ///< [kAttentionRows][2 * width + kKeyTileWidth + 16], width: head_dim in whole panels
+  float* scratch = nullptr;  ///< attention_scratch_floats(head_dim)
 };
+
+/// Queries and outputs, scores and sums of every item, and one tile of keys or values as floats.
+constexpr int64_t attention_scratch_floats(int64_t head_dim) {
+  const int64_t width = (head_dim + kLanes - 1) / kLanes * kLanes;
+  return kAttentionRows * (2 * width + kKeyTileWidth + kLanes) + kKeyTileWidth * width;
+}
 
 /// One row of heads [heads, head_dim]: the first 2 * half elements of each turn by the angles of cos and sin [half].
 struct RopeJob {
@@ -102,6 +127,7 @@ struct KernelTable {
   void (*tile[3])(const TileJob* job);                                          ///< by Encoding: f32, f16, bf16
   void (*product[9])(const ProductJob* job);                                    ///< by Encoding, from q8_0 on
   void (*quantise)(const float* x, int64_t k, ActivationStrip* strips);
+  void (*append_kv)(const KvAppendJob* job);
   void (*attention)(const AttentionJob* job);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
   void (*add)(float* x, const float* y, int64_t n);

@@ -31,27 +31,25 @@ COLIBRI_INLINE void store_run(float* p, int64_t lanes, F32x16 x) {
 
 /// The fixed tree of backend.h: lanes are combined at distance 8, 4, 2, 1.
 COLIBRI_INLINE float sum_of_lanes(F32x16 x) {
-  float lane[16];
-  store(lane, x);
-  for (int distance = 8; distance > 0; distance /= 2)
-    for (int i = 0; i < distance; ++i) lane[i] += lane[i + distance];
-  return lane[0];
+  x = add(x, swap_lanes<8>(x));
+  x = add(x, swap_lanes<4>(x));
+  x = add(x, swap_lanes<2>(x));
+  return first_lane(add(x, swap_lanes<1>(x)));
 }
 COLIBRI_INLINE float maximum_of_lanes(F32x16 x) {
-  float lane[16];
-  store(lane, x);
-  for (int distance = 8; distance > 0; distance /= 2)
-    for (int i = 0; i < distance; ++i) lane[i] = lane[i] > lane[i + distance] ? lane[i] : lane[i + distance];
-  return lane[0];
+  x = maximum(x, swap_lanes<8>(x));
+  x = maximum(x, swap_lanes<4>(x));
+  x = maximum(x, swap_lanes<2>(x));
+  return first_lane(maximum(x, swap_lanes<1>(x)));
 }
 
 // Bounds of exp: below the first a result would not be a normal float and becomes 0, above the second it overflows.
 constexpr float kExpLow = -87.33654f;
 constexpr float kExpHigh = 88.72283f;
 
-/// e^x within 1.1 units in the last place; 0 below kExpLow, infinity above kExpHigh.
+/// e^x within 1.1 units in the last place for x <= kExpHigh; 0 below kExpLow.
 /// x = n ln 2 + r with |r| <= ln 2 / 2; e^r = 1 + r + r^2 q(r), q interpolated at the Chebyshev nodes of that range.
-COLIBRI_INLINE F32x16 exponential(F32x16 x) {
+COLIBRI_INLINE F32x16 small_exponential(F32x16 x) {
   const F32x16 magic = broadcast(0x1.8p23f);  // adding it rounds to an integer, which the low bits then hold
   const F32x16 t = fma(x, broadcast(1.442695022e+00f), magic);
   const F32x16 n = sub(t, magic);
@@ -63,9 +61,11 @@ COLIBRI_INLINE F32x16 exponential(F32x16 x) {
   q = fma(q, r, broadcast(1.666657776e-01f));
   q = fma(q, r, broadcast(5.000000000e-01f));
   const F32x16 power = add(fma(q, mul(r, r), r), broadcast(1.0f));
-  F32x16 y = scale_by_power(power, t);
-  y = select_less(x, broadcast(kExpLow), zero(), y);
-  return select_less(broadcast(kExpHigh), x, broadcast(__builtin_inff()), y);
+  return select_less(x, broadcast(kExpLow), zero(), scale_by_power(power, t));
+}
+/// The same, and infinity above kExpHigh.
+COLIBRI_INLINE F32x16 exponential(F32x16 x) {
+  return select_less(broadcast(kExpHigh), x, broadcast(__builtin_inff()), small_exponential(x));
 }
 
 /// 1 + e^-x: the denominator of sigmoid and silu.

@@ -3,6 +3,7 @@
 
 #include "compute/cpu/kernels/attention_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
+#include "compute/cpu/kernels/kv_inl.h"
 #include "compute/cpu/kernels/product_inl.h"
 #include "compute/cpu/kernels/quantise_inl.h"
 #include "compute/cpu/kernels/router_inl.h"
@@ -21,6 +22,7 @@ constexpr KernelTable kTable = {
     {product<Q8_0>, product<Q4_0>, product<Q4_1>, product<Q5_0>, product<Q5_1>, product<MXFP4>, product<Q4_K>,
      product<Q5_K>, product<Q6_K>},
     quantise,
+    append_kv,
     attention,
     rms_norm,
     add_row,

@@ -62,6 +62,17 @@ COLIBRI_INLINE __m256 select_less(__m256 a, __m256 b, __m256 x, __m256 y) {
 COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return {select_less(a.lo, b.lo, x.lo, y.lo), select_less(a.hi, b.hi, x.hi, y.hi)};
 }
+COLIBRI_INLINE float first_lane(F32x16 x) { return _mm256_cvtss_f32(x.lo); }
+template <int kDistance>
+COLIBRI_INLINE __m256 swap_lanes(__m256 x) {
+  if constexpr (kDistance == 4) return _mm256_permute2f128_ps(x, x, 1);
+  return _mm256_permute_ps(x, kDistance == 2 ? 0x4e : 0xb1);
+}
+template <int kDistance>
+COLIBRI_INLINE F32x16 swap_lanes(F32x16 x) {
+  if constexpr (kDistance == 8) return {x.hi, x.lo};
+  return {swap_lanes<kDistance>(x.lo), swap_lanes<kDistance>(x.hi)};
+}
 COLIBRI_INLINE __m256 scale_by_power(__m256 x, __m256 t) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(t), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));
@@ -118,6 +129,18 @@ COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, __m256
 COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16* column) {
   load_columns(rows, first, &column[0].lo, &column[1].lo, &column[2].lo, &column[3].lo);
   load_columns(rows + 8, first, &column[0].hi, &column[1].hi, &column[2].hi, &column[3].hi);
+}
+
+COLIBRI_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(x.lo, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 8), _mm256_cvtps_ph(x.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+COLIBRI_INLINE __m128i to_i16(__m256 x) {
+  const __m256i n = _mm256_cvtps_epi32(x);
+  return _mm_packs_epi32(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1));
+}
+COLIBRI_INLINE void store_i8(int8_t* p, F32x16 x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(to_i16(x.lo), to_i16(x.hi)));
 }
 
 }  // namespace

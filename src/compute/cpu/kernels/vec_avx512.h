@@ -38,6 +38,13 @@ COLIBRI_INLINE F32x16 negated_fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512
 COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   return {_mm512_mask_blend_ps(_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), y.v, x.v)};
 }
+COLIBRI_INLINE float first_lane(F32x16 x) { return _mm512_cvtss_f32(x.v); }
+template <int kDistance>
+COLIBRI_INLINE F32x16 swap_lanes(F32x16 x) {
+  if constexpr (kDistance == 8) return {_mm512_maskz_shuffle_f32x4(0xffff, x.v, x.v, 0x4e)};
+  if constexpr (kDistance == 4) return {_mm512_maskz_shuffle_f32x4(0xffff, x.v, x.v, 0xb1)};
+  return {_mm512_maskz_permute_ps(0xffff, x.v, kDistance == 2 ? 0x4e : 0xb1)};
+}
 COLIBRI_INLINE F32x16 scale_by_power(F32x16 x, F32x16 t) {
   const __m512i exponent = _mm512_maskz_slli_epi32(0xffff, _mm512_castps_si512(t.v), 23);
   return {_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x.v), exponent))};
@@ -84,6 +91,15 @@ COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16
   column[1].v = _mm512_maskz_shuffle_ps(0xffff, ab_lo, cd_lo, 0xee);
   column[2].v = _mm512_maskz_shuffle_ps(0xffff, ab_hi, cd_hi, 0x44);
   column[3].v = _mm512_maskz_shuffle_ps(0xffff, ab_hi, cd_hi, 0xee);
+}
+
+COLIBRI_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  const __m256i half = _mm512_maskz_cvtps_ph(0xffff, x.v, _MM_FROUND_TO_NEAREST_INT);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), half);
+}
+COLIBRI_INLINE void store_i8(int8_t* p, F32x16 x) {
+  const __m512i n = _mm512_maskz_cvtps_epi32(0xffff, x.v);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_maskz_cvtsepi32_epi8(0xffff, n));
 }
 
 }  // namespace

@@ -84,6 +84,14 @@ COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   for (int i = 0; i < 16; ++i) y.v[i] = a.v[i] < b.v[i] ? x.v[i] : y.v[i];
   return y;
 }
+COLIBRI_INLINE float first_lane(F32x16 x) { return x.v[0]; }
+/// Lane i gets lane i ^ kDistance (1, 2, 4 or 8).
+template <int kDistance>
+COLIBRI_INLINE F32x16 swap_lanes(F32x16 x) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) r.v[i] = x.v[i ^ kDistance];
+  return r;
+}
 /// Adds the low bits of t to the exponent of x: x * 2^t for t = 1.5 * 2^23 + integer, if the result is normal.
 COLIBRI_INLINE F32x16 scale_by_power(F32x16 x, F32x16 t) {
   for (int i = 0; i < 16; ++i) {
@@ -157,6 +165,34 @@ COLIBRI_INLINE void store_integers(int32_t* p, F32x16 x) {
 COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16* column) {
   for (int r = 0; r < 16; ++r)
     for (int i = 0; i < 4; ++i) column[i].v[r] = rows[r][first + i];
+}
+
+/// To the nearest half, ties to even. |x| <= 65504, or NaN.
+COLIBRI_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  for (int i = 0; i < 16; ++i) {
+    uint32_t bits;
+    memcpy(&bits, &x.v[i], 4);
+    const uint32_t magnitude = bits & 0x7fffffffu;
+    uint32_t half = (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+    if (magnitude < 0x38800000u) {  // subnormal: adding 0.5 rounds it and leaves it in the low bits
+      float shifted;
+      memcpy(&shifted, &magnitude, 4);
+      shifted += 0.5f;
+      memcpy(&half, &shifted, 4);
+      half -= 0x3f000000u;
+    }
+    if (magnitude > 0x7f800000u) half = 0x7e00u | (magnitude >> 13 & 0x3ffu);
+    p[i] = static_cast<uint16_t>(half | (bits >> 16 & 0x8000u));
+  }
+}
+/// To the nearest integer, ties to even. |x| <= 127; NaN gives any.
+COLIBRI_INLINE void store_i8(int8_t* p, F32x16 x) {
+  for (int i = 0; i < 16; ++i) {
+    const float shifted = x.v[i] + 0x1.8p23f;  // the low bits of the sum are the integer
+    uint32_t bits;
+    memcpy(&bits, &shifted, 4);
+    p[i] = static_cast<int8_t>(bits & 0xffu);
+  }
 }
 
 }  // namespace

@@ -94,6 +94,17 @@ COLIBRI_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
   for (int i = 0; i < 4; ++i) y.v[i] = _mm_blendv_ps(y.v[i], x.v[i], _mm_cmplt_ps(a.v[i], b.v[i]));
   return y;
 }
+COLIBRI_INLINE float first_lane(F32x16 x) { return _mm_cvtss_f32(x.v[0]); }
+template <int kDistance>
+COLIBRI_INLINE F32x16 swap_lanes(F32x16 x) {
+  F32x16 r;
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const __m128 v = kDistance >= 4 ? x.v[i ^ (kDistance / 4)] : x.v[i];
+    r.v[i] = kDistance >= 4 ? v : _mm_shuffle_ps(v, v, kDistance == 2 ? 0x4e : 0xb1);
+  }
+  return r;
+}
 COLIBRI_INLINE F32x16 scale_by_power(F32x16 x, F32x16 t) {
   COLIBRI_UNROLL
   for (int i = 0; i < 4; ++i) {
@@ -171,6 +182,33 @@ COLIBRI_INLINE void load_columns(const float* const* rows, int64_t first, F32x16
     column[2].v[i] = _mm_movelh_ps(ab_hi, cd_hi);
     column[3].v[i] = _mm_movehl_ps(cd_hi, ab_hi);
   }
+}
+
+/// As in vec_scalar.h.
+COLIBRI_INLINE __m128i to_f16(__m128 x) {
+  const __m128i bits = _mm_castps_si128(x), magnitude = _mm_and_si128(bits, _mm_set1_epi32(0x7fffffff));
+  const __m128i shifted = _mm_srli_epi32(magnitude, 13);
+  const __m128i odd = _mm_and_si128(shifted, _mm_set1_epi32(1));
+  const __m128i rounding = _mm_add_epi32(odd, _mm_set1_epi32(0xfff - (112 << 23)));
+  const __m128i normal = _mm_srli_epi32(_mm_add_epi32(magnitude, rounding), 13);
+  const __m128 small = _mm_add_ps(_mm_castsi128_ps(magnitude), _mm_set1_ps(0.5f));
+  const __m128i subnormal = _mm_sub_epi32(_mm_castps_si128(small), _mm_set1_epi32(0x3f000000));
+  const __m128i nan = _mm_or_si128(_mm_set1_epi32(0x7e00), _mm_and_si128(shifted, _mm_set1_epi32(0x3ff)));
+  __m128i half = _mm_blendv_epi8(normal, subnormal, _mm_cmpgt_epi32(_mm_set1_epi32(0x38800000), magnitude));
+  half = _mm_blendv_epi8(half, nan, _mm_cmpgt_epi32(magnitude, _mm_set1_epi32(0x7f800000)));
+  return _mm_or_si128(half, _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(0x8000)));
+}
+COLIBRI_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  COLIBRI_UNROLL
+  for (int i = 0; i < 4; i += 2) {
+    const __m128i eight = _mm_packus_epi32(to_f16(x.v[i]), to_f16(x.v[i + 1]));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 4 * i), eight);
+  }
+}
+COLIBRI_INLINE void store_i8(int8_t* p, F32x16 x) {
+  const __m128i lo = _mm_packs_epi32(_mm_cvtps_epi32(x.v[0]), _mm_cvtps_epi32(x.v[1]));
+  const __m128i hi = _mm_packs_epi32(_mm_cvtps_epi32(x.v[2]), _mm_cvtps_epi32(x.v[3]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(lo, hi));
 }
 
 }  // namespace
