@@ -28,8 +28,9 @@ check-all: ## the slow rest: clang build, clang-tidy, all tests under all saniti
 	@scripts/fuzz.sh 300
 	@scripts/test.sh all
 
-bench: all ## speed of the demo model, or of MODEL=path
-	@scripts/bench.sh $(MODEL)
+bench: ## against other engines, which it installs (an hour; BENCH_ARGS="--quick --peers llama.cpp" for less)
+	@scripts/setup.sh bench
+	@scripts/bench.sh $(BENCH_ARGS)
 
 fuzz: ## every parser's fuzzer for FUZZ_SECONDS each
 	@scripts/setup.sh check

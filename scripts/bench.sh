@@ -1,16 +1,19 @@
 #!/bin/bash
-# Speed of one model on this machine, as JSON on stdout and in words on stderr: scripts/bench.sh MODEL [COLIBRI-BENCH-OPTION...]
+# Colibri against other engines on this machine: scripts/bench.sh [OPTION-OF-BENCH/RUN.PY...]. Installs the peers it is to
+# measure, makes the models that are missing, and measures; see bench/README.md.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-model=$1; shift
-result=$(build/bin/colibri bench "$model" -p 512 -n 64 -r 5 "$@" --json)
-python3 - "$model" "$result" >&2 <<'PYTHON'
-import json, statistics, sys
-model, runs = sys.argv[1], json.loads(sys.argv[2])
-print(f"{model}: isa {runs[0]['isa']}, {runs[0]['threads']} threads, {len(runs)} repetitions")
-for phase in ("prefill", "decode"):
-    speeds = [run[phase]["tokens_per_second"] for run in runs]
-    print(f"{phase:8} {runs[0][phase]['tokens']:5} tokens  {statistics.mean(speeds):10.1f} tokens/s  +- {statistics.pstdev(speeds):.1f}")
-print(f"peak memory {max(run['memory']['peak_rss_bytes'] for run in runs) / 2**20:.0f} MiB")
-PYTHON
-printf '%s\n' "$result"
+scripts/build.sh release -DCOLIBRI_BENCH=ON colibri_cli bench_programs >&2
+home=${BENCH_HOME:-build-bench}
+peers=llama.cpp,openvino
+arguments=("$@")
+for ((i = 0; i < $#; ++i)); do
+  case ${arguments[i]} in
+    --peers) peers=${arguments[i + 1]:-} ;;
+    --peers=*) peers=${arguments[i]#*=} ;;
+  esac
+done
+install=()
+for peer in ${peers//,/ }; do install+=(--with "$peer"); done
+bench/install_peers.sh "${install[@]}"
+exec "$home/tools/bin/python" bench/run.py "$@"

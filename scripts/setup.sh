@@ -3,6 +3,7 @@
 #
 #   scripts/setup.sh demo     what the build needs
 #   scripts/setup.sh test     and what the tests need
+#   scripts/setup.sh bench    what `make bench` needs besides the build
 #   scripts/setup.sh check    and clang, clang-tidy and their sanitizers
 #
 # Does nothing, in a few milliseconds, when everything is there. Works as root or with sudo.
@@ -12,13 +13,15 @@ set -euo pipefail
 build_packages=(cmake ninja-build g++ python3 libboost1.81-dev libpcre2-dev libutf8proc-dev libcli11-dev
   libedit-dev libgtest-dev)
 test_packages=(git clang-format-14 xz-utils qemu-user)
-check_packages=(clang-14 clang-tidy-14 libclang-rt-14-dev libbenchmark-dev)
+bench_packages=(git libbenchmark-dev python3-venv)
+check_packages=(clang-14 clang-tidy-14 libclang-rt-14-dev)
 
 case "${1:-}" in
   demo) wanted=("${build_packages[@]}") ;;
   test) wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
+  bench) wanted=("${build_packages[@]}" "${bench_packages[@]}") ;;
   check) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
-  *) echo "usage: scripts/setup.sh demo|test|check" >&2; exit 2 ;;
+  *) echo "usage: scripts/setup.sh demo|test|bench|check" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -1,0 +1,22 @@
+"""The two things that are measured in nanoseconds: the router, beside torch, and what a forward pass costs besides its kernels."""
+import json
+
+import machine
+
+ROUTER = "64 experts, top 2"
+
+
+def router(program):
+    """Nanoseconds per row of every instruction set, and of torch where the openvino environment has brought it."""
+    rows = json.loads(machine.run([program, "test", "router", "--json"]).output)
+    result = {row["isa"]: row["nanoseconds"] for row in rows if row["encoding"] == ROUTER}
+    python = machine.HOME / "openvino" / "bin" / "python"
+    if python.exists():
+        result["torch"] = json.loads(machine.run([python, machine.ROOT / "bench" / "torch_router.py"]).output)["nanoseconds_per_row"]
+    return result
+
+
+def overhead(_program):
+    """What bench/forward_overhead.cc prints for 32 rows of the olmoe geometry."""
+    tool = machine.BUILD / "bin" / "forward_overhead"
+    return json.loads(machine.run([tool, 32]).output) if tool.exists() else {}
