@@ -33,6 +33,8 @@ class File {
   Status read_at(int64_t offset, std::span<std::byte> out) const;
   /// Tells the system that the file will be read from front to back, so that it reads far ahead.
   void expect_sequential_reads() const;
+  /// A hint: the system may begin to read these bytes now, without anybody waiting.
+  void expect_read(int64_t offset, int64_t bytes) const;
 
  private:
   File(std::string path, int fd, int64_t size_bytes) : path_(std::move(path)), fd_(fd), size_bytes_(size_bytes) {}

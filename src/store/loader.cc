@@ -13,6 +13,7 @@
 namespace colibri::store {
 namespace {
 
+constexpr size_t kUnitsAhead = 8;          // that the system is asked to read beforehand
 constexpr int64_t kLargestGap = 64 << 10;  // padding between tensors that is read along
 
 struct Piece {
@@ -94,9 +95,17 @@ class Loading {
 
   bool load_next(std::span<std::byte> staging) {
     const size_t unit = next_.fetch_add(1, std::memory_order_relaxed);
+    expect(unit + kUnitsAhead);
     if (unit >= units_.size() || unit >= stop_at_.load(std::memory_order_relaxed)) return false;
     if (Status loaded = load(units_[unit], staging); !loaded.ok()) fail(unit, std::move(loaded).error());
     return true;
+  }
+
+  // The disk reads on while threads are busy packing.
+  void expect(size_t unit) const {
+    if (unit >= units_.size()) return;
+    const Unit ahead = units_[unit];
+    catalog_.files()[static_cast<size_t>(ahead.front().file())].expect_read(ahead.front().offset, bytes_of(ahead));
   }
 
   Status load(Unit unit, std::span<std::byte> staging) {
