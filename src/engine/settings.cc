@@ -128,7 +128,7 @@ constexpr std::array kRows = {
     SettingRow{"kv_type", "choice", "f32", "f32, f16 or q8", "how keys and values are kept",
                choice_row<&Settings::kv_type>},
     SettingRow{"activations", "choice", "auto", "auto or float",
-               "auto: 8-bit against quantised weights where a kernel exists; float: never quantised",
+               "auto: 8-bit against quantised weights, float against float weights; float: never quantised",
                choice_row<&Settings::activations>},
     SettingRow{"expert_cache_policy", "choice", "auto", "auto, lru or lfu", "which experts stay when not all fit",
                choice_row<&Settings::expert_cache_policy>},
