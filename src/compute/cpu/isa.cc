@@ -5,6 +5,9 @@
 namespace colibri::compute {
 namespace {
 
+/// This build and this processor have it.
+bool has(const Isa& isa) { return isa.kernels != nullptr && isa.available(platform::cpu_features()); }
+
 std::string names(bool only_available) {
   std::string list = "auto";
   for (const Isa& isa : all_isas())
@@ -14,14 +17,15 @@ std::string names(bool only_available) {
 
 }  // namespace
 
-bool is_available(const Isa& isa) { return isa.kernels != nullptr && isa.available(platform::cpu_features()); }
+bool is_available(const Isa& isa) { return has(isa) && (isa.permitted == nullptr || isa.permitted()); }
 
 Result<const Isa*> find_isa(const std::string& name) {
   for (const Isa& isa : all_isas()) {
     if (name == "auto" && isa.own_kernels && is_available(isa)) return &isa;
     if (name != isa.name) continue;
     if (is_available(isa)) return &isa;
-    return Error{ErrorCode::kUsage, "isa: this CPU lacks " + name + "; it has " + names(true)};
+    const std::string why = has(isa) ? "the operating system refuses " : "this CPU lacks ";
+    return Error{ErrorCode::kUsage, "isa: " + why + name + "; there are " + names(true)};
   }
   return Error{ErrorCode::kUsage, "isa: unknown level '" + name + "'; known are " + names(false)};
 }

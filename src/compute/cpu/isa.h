@@ -16,6 +16,7 @@ namespace colibri::compute {
 struct Isa {
   const char* name;
   bool (*available)(const platform::CpuFeatures& features);
+  bool (*permitted)();         ///< the operating system lets us use it, asked when first needed; null: no need to ask
   const KernelTable* kernels;  ///< null where this build has none that could run
   bool own_kernels;            ///< "auto" chooses among these
 };

@@ -77,6 +77,7 @@ void CpuBackend::multiply_strips(const InputRows& x, const PackedMatrix& w, int6
   job.c = out.c;
   job.c_stride = out.stride;
   job.sums = of_thread(scratch_.sums, Scratch::kSumFloats, thread);
+  job.tiles = scratch_.matrix + thread;
   kernels_.product[static_cast<int>(w.encoding) - static_cast<int>(Encoding::kQ8_0)](&job);
 }
 

@@ -27,12 +27,14 @@ struct Scratch {
   int32_t* active = nullptr;                            ///< [n_experts]: experts that have rows
 
   // Per thread.
-  float* tiles = nullptr;     ///< outputs of up to kRowBlock rows and kTilePanels panels, twice
-  float* sums = nullptr;      ///< ProductJob::sums of kRowBlock rows
-  float* packed = nullptr;    ///< a float tile's inputs
-  float* expanded = nullptr;  ///< a strip of a quantised panel as floats
+  float* tiles = nullptr;         ///< outputs of up to kRowBlock rows and kTilePanels panels, twice
+  float* sums = nullptr;          ///< ProductJob::sums of kRowBlock rows
+  TileScratch* matrix = nullptr;  ///< ProductJob::tiles
+  float* packed = nullptr;        ///< a float tile's inputs
+  float* expanded = nullptr;      ///< a strip of a quantised panel as floats
   float* attention = nullptr;
 
+  static_assert(kRowBlock <= kMaxTiledRows);
   static constexpr int64_t kTileFloats = kRowBlock * kTilePanels * kPanelWidth;
   static constexpr int64_t kSumFloats = kRowBlock * kMaxDotPanels * kPanelWidth;
   static constexpr int64_t kExpandedFloats = int64_t{kStripInputs} * kPanelWidth;
@@ -71,6 +73,7 @@ struct Scratch {
     part(s.active, l.n_experts);
     part(s.tiles, n > 0 ? threads * 2 * kTileFloats : 0);
     part(s.sums, threads * kSumFloats);
+    part(s.matrix, threads);
     part(s.packed, threads * packed_floats(l));
     part(s.expanded, threads * kExpandedFloats);
     part(s.attention, threads * attention_floats(l));

@@ -1,6 +1,7 @@
 #include "platform/cpu.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,9 +58,16 @@ CpuFeatures detect() {
   return f;
 }
 
+// Linux hands out the large tile state only on request (arch/x86/xstate in the kernel's documentation); it may refuse.
+bool request_tiles() {
+  constexpr long kArchReqXcompPerm = 0x1023, kTileData = 18;
+  return cpu_features().amx_int8 && ::syscall(SYS_arch_prctl, kArchReqXcompPerm, kTileData) == 0;
+}
+
 #else
 
 CpuFeatures detect() { return {}; }
+bool request_tiles() { return false; }
 
 #endif
 
@@ -78,6 +86,11 @@ int affinity_cores() {
 const CpuFeatures& cpu_features() {
   static const CpuFeatures features = detect();
   return features;
+}
+
+bool tiles_permitted() {
+  static const bool permitted = request_tiles();
+  return permitted;
 }
 
 int usable_cores() {

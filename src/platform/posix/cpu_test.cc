@@ -31,6 +31,14 @@ TEST(Cpu, FeaturesAgreeWithTheKernel) {
   EXPECT_EQ(f.amx_int8, kernel_lists("amx_int8") && kernel_lists("amx_tile"));
 }
 
+TEST(Cpu, TilesArePermittedOnlyWhereTheProcessorHasThem) {
+  const bool permitted = tiles_permitted();
+  EXPECT_EQ(tiles_permitted(), permitted) << "asked once";
+  if (!cpu_features().amx_int8) {
+    EXPECT_FALSE(permitted);
+  }
+}
+
 TEST(Cpu, AffinityBoundsTheCores) {
   const int cores = usable_cores();
   EXPECT_GE(cores, 1);

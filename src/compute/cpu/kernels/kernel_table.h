@@ -18,6 +18,8 @@ constexpr int kLanes = 16;          ///< floats of one vector, outputs of one pa
 constexpr int kMaxTileRows = 12;    ///< most rows of one tile on any level
 constexpr int kStripWidth = 256;    ///< inputs of one strip of a quantised panel
 constexpr int kMaxDotPanels = 2;    ///< panels that a level multiplies side by side
+constexpr int kMaxTiledRows = 128;  ///< most rows of a product on a level with matrix tiles
+constexpr int kTileSumInts = 2048;  ///< sums that such a level computes before it looks at them
 constexpr int kKeyTileWidth = 64;   ///< keys of one step of the online softmax
 constexpr int kAttentionRows = 96;  ///< query rows of one attention call
 
@@ -43,6 +45,13 @@ struct alignas(64) ActivationStrip {
   float scale;                          ///< largest |x| / 127; NaN when an x is not finite, 0 when all are about 0
 };
 
+/// What levels with matrix tiles keep between their steps (amx_inl.h).
+struct alignas(64) TileScratch {
+  int8_t rows[kMaxTiledRows][kStripWidth];  ///< activations of a strip
+  uint8_t lines[2][2][kStripWidth * 16];    ///< weights of a strip, of two panels in turn
+  int32_t sums[2][kTileSumInts];
+};
+
 /// c[r, n] = sum over k of x[r, k] * w[n, k] for 8-bit activations and a quantised encoding. Per strip, sums of
 /// products are whole numbers and exact; the float part is a fixed chain (product_inl.h).
 struct ProductJob {
@@ -56,6 +65,7 @@ struct ProductJob {
   float* c = nullptr;            ///< output of row 0, panel 0
   int64_t c_stride = 0;          ///< floats from one row to the next
   float* sums = nullptr;         ///< scratch [rows][kMaxDotPanels * 16]
+  TileScratch* tiles = nullptr;  ///< scratch
 };
 
 /// How numbers are kept in a cache; the same as KvType of tensor/kv_view.h.
@@ -144,5 +154,6 @@ extern const KernelTable kSse4Kernels;
 extern const KernelTable kAvx2Kernels;
 extern const KernelTable kAvxVnniKernels;
 extern const KernelTable kAvx512Kernels;
+extern const KernelTable kAmxKernels;
 
 }  // namespace colibri::compute

@@ -14,11 +14,17 @@ bool has_avx_vnni(const CpuFeatures& f) { return f.avx2 && f.avx_vnni; }
 bool has_avx512(const CpuFeatures& f) { return f.avx2 && f.avx512_vnni; }
 bool has_amx(const CpuFeatures& f) { return has_avx512(f) && f.amx_int8; }
 
+#ifdef COLIBRI_AMX
+constexpr const KernelTable* kAmx = &kAmxKernels;
+#else
+constexpr const KernelTable* kAmx = nullptr;  // the compiler does not know it
+#endif
+
 constexpr Isa kIsas[] = {
-    {"amx", has_amx, &kAvx512Kernels, false},          {"avx512", has_avx512, &kAvx512Kernels, true},
-    {"avxvnni", has_avx_vnni, &kAvxVnniKernels, true}, {"avx2", has_avx2, &kAvx2Kernels, true},
-    {"sse4", has_sse4, &kSse4Kernels, true},           {"neon", never, nullptr, false},
-    {"scalar", always, &kScalarKernels, true},
+    {"amx", has_amx, platform::tiles_permitted, kAmx, true},    {"avx512", has_avx512, nullptr, &kAvx512Kernels, true},
+    {"avxvnni", has_avx_vnni, nullptr, &kAvxVnniKernels, true}, {"avx2", has_avx2, nullptr, &kAvx2Kernels, true},
+    {"sse4", has_sse4, nullptr, &kSse4Kernels, true},           {"neon", never, nullptr, nullptr, false},
+    {"scalar", always, nullptr, &kScalarKernels, true},
 };
 
 }  // namespace
