@@ -6,6 +6,7 @@
 Weights are random, geometry is real: see ../shared/tools. Files go to BENCH_MODELS (default BENCH_HOME/models); all of them need 23 GB.
 """
 import argparse
+import shutil
 import sys
 
 import hf_to_gguf
@@ -18,20 +19,29 @@ def run(*command, **environment):
     machine.run(command, timeout=7200, environment=environment)
 
 
+def whole(path, write):
+    """Calls write(other path) and gives what it wrote its name: a run that was stopped leaves no half file behind."""
+    part = path.with_name(path.name + ".part")
+    if part.is_dir():
+        shutil.rmtree(part)
+    write(part)
+    part.rename(path)
+
+
 def synthetic(model):
-    run(sys.executable, models.SHARED / "tools" / "synthetic_gguf.py", model.preset, model.gguf, *model.options)
+    whole(model.gguf, lambda out: run(sys.executable, models.SHARED / "tools" / "synthetic_gguf.py", model.preset, out, *model.options))
 
 
 def checkpoint(model):
-    if not (model.hf / "config.json").exists():
-        tokenizer = models.SHARED / "demo-model" / "hf"
-        run(sys.executable, models.SHARED / "tools" / "synthetic_hf.py", model.hf, "--tokenizer", tokenizer)
-    if not model.gguf.exists():
-        hf_to_gguf.convert(model.hf, model.gguf, hf_to_gguf.quantised_type)
+    tools, tokenizer = models.SHARED / "tools", models.SHARED / "demo-model" / "hf"
     exporter = machine.HOME / "openvino" / "bin" / "optimum-cli"
-    if exporter.exists() and not (model.openvino / "openvino_model.bin").exists():
-        run(exporter, "export", "openvino", "-m", model.hf, "--task", "text-generation-with-past", "--weight-format", "int4", "--sym",
-            "--group-size", "64", "--ratio", "1.0", model.openvino, HF_HUB_OFFLINE="1")
+    if not model.hf.exists():
+        whole(model.hf, lambda out: run(sys.executable, tools / "synthetic_hf.py", out, "--tokenizer", tokenizer))
+    if not model.gguf.exists():
+        whole(model.gguf, lambda out: hf_to_gguf.convert(model.hf, out, hf_to_gguf.quantised_type))
+    if exporter.exists() and not model.openvino.exists():
+        whole(model.openvino, lambda out: run(exporter, "export", "openvino", "-m", model.hf, "--task", "text-generation-with-past",
+                                              "--weight-format", "int4", "--sym", "--group-size", "64", "--ratio", "1.0", out, HF_HUB_OFFLINE="1"))
 
 
 def demo(model):
@@ -39,8 +49,9 @@ def demo(model):
     source = models.SHARED / "demo-model"
     bf16 = models.FOLDER / "colibri-tales-14m-bf16.gguf"
     if not bf16.exists():
-        hf_to_gguf.convert(source / "hf", bf16, hf_to_gguf.unquantised_type, source / "colibri-tales-14m-q8_0.gguf")
-    run(machine.llama("llama-quantize"), bf16, model.gguf, model.preset)
+        template = source / "colibri-tales-14m-q8_0.gguf"
+        whole(bf16, lambda out: hf_to_gguf.convert(source / "hf", out, hf_to_gguf.unquantised_type, template))
+    whole(model.gguf, lambda out: run(machine.llama("llama-quantize"), bf16, out, model.preset))
 
 
 MAKERS = {"synthetic": synthetic, "checkpoint": checkpoint, "demo": demo}

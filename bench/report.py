@@ -42,8 +42,11 @@ def best(rows):
 
 
 def bound(row, peaks):
-    """The best value that the machine allows for this row's case: bytes over bandwidth, or operations over peaks. None where neither says it."""
+    """The best value that the machine allows for this row's case: bytes over bandwidth, or operations over peaks. None where neither says it, and
+    for engines that read another file."""
     case, work = CASES[row["case"]], models.MODELS[row["model"]].work
+    if row["engine"] not in ("colibri", "llama.cpp"):
+        return None
     if case.kind in ("decode", "parallel"):
         depth = max(case.depth, 1) + case.tokens / 2
         seconds = work.step_bytes(case.sequences, depth, KV_ELEMENT_BYTES[row["engine"]]) / peaks.read_bandwidth(row["threads"])
