@@ -102,8 +102,7 @@ std::string with(const std::string& name, std::string_view encoding, int64_t row
 }
 
 double peak_for(const Subject& subject, Encoding encoding) {
-  const bool floats = encoding == Encoding::kF32 || encoding == Encoding::kF16 || encoding == Encoding::kBF16;
-  return floats ? subject.peak_f32 : subject.peak_int8;
+  return is_quantised(encoding) ? subject.peak_int8 : subject.peak_f32;
 }
 
 void add_matmuls(Subject& subject) {
@@ -175,21 +174,25 @@ void fill_cache(Backend& backend, Random& random, compute::Cache& cache, int64_t
   backend.kv_append(keys.rows(), keys.rows(), {&all, 1});
 }
 
-void add_attention(Subject& subject) {
-  for (const int64_t positions : kPositions) {
-    for (const int64_t rows : {int64_t{1}, kMaxRows}) {
-      add(with("attention", std::to_string(positions), rows), [&subject, positions, rows](benchmark::State& state) {
-        Random random(3);
-        compute::Cache cache(kKvHeads, kHeadDim, positions);
-        fill_cache(*subject.backend, random, cache, positions);
-        Block q = compute::random_block(random, rows, kQueryWidth), out(rows, kQueryWidth);
-        const compute::AttentionSegment last{cache.view, 0, rows, positions - rows};
-        const double seen = static_cast<double>(positions) - static_cast<double>(rows - 1) / 2;
-        const Amount amount{4.0 * static_cast<double>(rows * kQueryWidth) * seen, subject.peak_f32, 0};
-        measure(state, amount, [&] { subject.backend->attention(q.rows(), {&last, 1}, {kHeads, 0.1f}, out.rows()); });
-      });
-    }
-  }
+void add_attention(Subject& subject, KvType type, int64_t positions, int64_t rows) {
+  const std::string kind = "attention/" + std::string(name(type));
+  add(with(kind, std::to_string(positions), rows), [&subject, type, positions, rows](benchmark::State& state) {
+    Random random(3);
+    compute::Cache cache(type, kKvHeads, kHeadDim, positions);
+    fill_cache(*subject.backend, random, cache, positions);
+    Block q = compute::random_block(random, rows, kQueryWidth), out(rows, kQueryWidth);
+    const compute::AttentionSegment last{cache.view, 0, rows, positions - rows};
+    const double seen = static_cast<double>(positions) - static_cast<double>(rows - 1) / 2;
+    const Amount amount{4.0 * static_cast<double>(rows * kQueryWidth) * seen, subject.peak_f32,
+                        static_cast<double>(cache.view.bytes())};
+    measure(state, amount, [&] { subject.backend->attention(q.rows(), {&last, 1}, {kHeads, 0.1f}, out.rows()); });
+  });
+}
+
+void add_attentions(Subject& subject) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8})
+    for (const int64_t positions : kPositions)
+      for (const int64_t rows : {int64_t{1}, kMaxRows}) add_attention(subject, type, positions, rows);
 }
 
 void add_router(Subject& subject) {
@@ -267,7 +270,7 @@ int run(int argc, char** argv) {
   benchmark::AddCustomContext("threads", threads);
   add_matmuls(*subject);
   add_experts(*subject);
-  add_attention(*subject);
+  add_attentions(*subject);
   add_router(*subject);
   add_row_operations(*subject);
   benchmark::RunSpecifiedBenchmarks();

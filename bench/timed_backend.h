@@ -28,8 +28,8 @@ class TimedBackend final : public compute::Backend {
   void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) override {
     timed([&] { inner_->embed(table, ids, out); });
   }
-  void matmul(Rows x, const PackedMatrix& w, const float* bias, Rows y) override {
-    timed([&] { inner_->matmul(x, w, bias, y); });
+  void multiply(Rows x, std::span<const compute::Product> products) override {
+    timed([&] { inner_->multiply(x, products); });
   }
   void rms_norm(Rows x, const float* weight, float eps, Rows y) override {
     timed([&] { inner_->rms_norm(x, weight, eps, y); });
