@@ -128,9 +128,9 @@ COLIBRI_API colibri_status colibri_inspect(const char* path, int tensors, colibr
 COLIBRI_API colibri_status colibri_validate(const char* path, int tokenizer_only, colibri_string* json,
                                             colibri_error* error);
 
-/* JSON about this machine: CPU and its instruction sets, cores, memory, huge pages, limits, and what to change ("advice",
- * a list of lines). `path`: a model, file or folder whose disk is measured, which takes about two seconds; NULL or "":
- * none. */
+/* JSON about this machine: CPU and its instruction sets, cores, memory, huge pages, limits, and what to change
+ * ("advice", a list of lines). `path`: a model, file or folder whose disk is measured, which takes about two seconds;
+ * NULL or "": none. */
 COLIBRI_API colibri_status colibri_doctor(const char* path, colibri_string* json, colibri_error* error);
 
 /* Checks every kernel of every instruction set of this CPU against the scalar code and times it. `what`: "kernels" or

@@ -233,9 +233,7 @@ inline Outcome<std::string> inspect(const std::string& path, bool tensors) {
 }
 
 /// About this machine; `path`: whose disk is measured, may be empty.
-inline Outcome<std::string> doctor(const std::string& path) {
-  return detail::string_of(colibri_doctor, path.c_str());
-}
+inline Outcome<std::string> doctor(const std::string& path) { return detail::string_of(colibri_doctor, path.c_str()); }
 
 inline Report validate(const std::string& path, bool tokenizer_only) {
   colibri_string json{};

@@ -292,8 +292,7 @@ Status read_vector(const formats::TensorCatalog& catalog, const VectorJob& job, 
   return {};
 }
 
-Result<std::unique_ptr<ModelWeights>> WeightPlan::place_dense(platform::Arena& arena,
-                                                              std::vector<store::LoadJob>& jobs,
+Result<std::unique_ptr<ModelWeights>> WeightPlan::place_dense(platform::Arena& arena, std::vector<store::LoadJob>& jobs,
                                                               const store::LoadProgress& progress) {
   for (const VectorJob& job : vectors_) {
     auto* out = reinterpret_cast<float*>(arena.take(job.n * static_cast<int64_t>(sizeof(float))));

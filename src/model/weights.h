@@ -1,9 +1,9 @@
 // ModelWeights: the canonical weights that the decoder reads, and the plan by which they are brought in.
 //
 // Loading has three steps. make() finds every tensor that the spec needs, checks type and shape, refuses what would be
-// left over, and adds up the bytes: nothing has been read and nothing allocated when it fails. place_dense() gives every
-// weight its place in memory of exactly that size, and store::load_matrices() fills it. After that, nothing knows which
-// file format the model came from.
+// left over, and adds up the bytes: nothing has been read and nothing allocated when it fails. place_dense() gives
+// every weight its place in memory of exactly that size, and store::load_matrices() fills it. After that, nothing knows
+// which file format the model came from.
 #pragma once
 
 #include <cstdint>
