@@ -29,7 +29,8 @@
 namespace colibri::compute {
 namespace {
 
-/// Fewer rows do not pay for the unpacking, which is dearer than that for vectors.
+/// Fewer rows do not pay for the unpacking, which is dearer than that for vectors: Q6_K breaks even here, others at 5
+/// rows (the vector part measured, tile products counted as one cycle per row and 64 inputs or group).
 constexpr int kLeastTiledRows = 8;
 
 constexpr bool is_super32(Form form) { return form == Form::kSuper32 || form == Form::kSuper32Floats; }
@@ -241,7 +242,7 @@ struct FinishParts {
     I32x16 minima = zero_int();
     COLIBRI_UNROLL
     for (int g = 0; g < kStripGroups / 2; ++g) minima = dot2(minima, pairs[g], x.pair_sums + 2 * g);
-    return fma(sub(zero(), to_float(minima)), m, part);
+    return negated_fma(to_float(minima), m, part);
   }
 };
 template <typename C, bool kSuper = is_super(C::kForm)>
@@ -294,11 +295,14 @@ void multiply_strip_tiled(const TiledRows& rows, int64_t strip, const uint8_t* p
   gather_rows(job, strip);
   TileBlock last;
   int turn = 0;
+  const int64_t block_rows = UseOf<C>::kRowTiles * rows.height, bytes = C::strip_bytes(inputs);
   for (int64_t column = 0; column < job.n; column += kLanes, panel += job.panel_stride) {
     TiledStrip* opened = &w[column / kLanes % 2];
-    prefetch_strip(panel + job.panel_stride, C::strip_bytes(inputs));
     open_strip<C>(panel, inputs, opened);
-    for (int64_t first = 0; first < job.rows; first += UseOf<C>::kRowTiles * rows.height) {
+    for (int64_t first = 0; first < job.rows; first += block_rows) {
+      // The next panel arrives while the rows are multiplied, a part with every block.
+      const int64_t part = whole_lines(bytes * block_rows / job.rows);
+      prefetch_strip(panel + job.panel_stride + first / block_rows * part, part < bytes ? part : bytes);
       const TileBlock block{opened, strip, first, column, job.tiles->sums[turn ^= 1]};
       multiply_block<C>(rows, block);
       if (last.w != nullptr) finish_block<C>(rows, last);
