@@ -3,12 +3,13 @@
 
 usage: router_vs_torch.py [LIBCOLIBRI.SO]      (default: build/lib/libcolibri.so)
 
-Needs a Python that has torch (pip install torch --index-url https://download.pytorch.org/whl/cpu). Both sides run in
-turns, many short runs each; the fastest of each is the least disturbed. Prints one line per case and checks that both
-choose the same experts. Calling C from Python costs about as much as routing 32 rows; a call for no rows measures that,
+Needs a Python that has torch. Both sides run in
+turns, many short runs each; the fastest of each is the least disturbed. Prints one line of JSON per case,
+nanoseconds per row, and checks that both choose the same experts. Calling C from Python costs about as much as routing 32 rows; a call for no rows measures that,
 and the line shows our time with and without it (torch's includes its own dispatch, which every caller pays).
 """
 import ctypes
+import json
 import pathlib
 import sys
 import time
@@ -51,9 +52,7 @@ def compare(torch, route, experts, k):
     for _ in range(ROUNDS):
         best = [min(old, seconds_per_run(run)) for old, run in zip(best, (ours, nothing, theirs))]
     with_call, call, torchs = (seconds / ROWS * 1e9 for seconds in best)
-    print(f"{experts:4} experts, top {k:2}, {ROWS} rows, ns per row: colibri {with_call - call:6.1f} "
-          f"({with_call:.1f} with the call from Python), torch {torchs:7.1f}; "
-          f"ratio {torchs / (with_call - call):5.1f} ({torchs / with_call:.1f})")
+    return {"experts": experts, "top_k": k, "colibri": with_call - call, "colibri_with_call": with_call, "torch": torchs}
 
 
 def main():
@@ -67,7 +66,7 @@ def main():
     torch.set_num_threads(1)
     with torch.inference_mode():
         for experts, k in CASES:
-            compare(torch, route, experts, k)
+            print(json.dumps(compare(torch, route, experts, k)))
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ ROUTER = ("route softmax, renormalised", "64 experts, top 2, 32 rows")
 
 
 def router(program):
-    """Nanoseconds per row of every instruction set, and of torch where the openvino environment has brought it."""
+    """Nanoseconds per row of every instruction set, and of colibri_route and torch where the openvino environment has brought torch."""
     rows = json.loads(machine.run([program, "test", "router", "--json"]).output)
     result = {row["isa"]: row["nanoseconds"] for row in rows if (row["operation"], row["encoding"]) == ROUTER}
     python = machine.HOME / "openvino" / "bin" / "python"
     if python.exists():
-        result["torch"] = json.loads(machine.run([python, machine.ROOT / "bench" / "torch_router.py"]).output)["nanoseconds_per_row"]
+        library = machine.BUILD / "lib" / "libcolibri.so"
+        lines = machine.run([python, machine.ROOT / "bench" / "router_vs_torch.py", library]).output.splitlines()
+        first = json.loads(lines[0])  # 64 experts, top 2
+        result |= {"colibri_route": first["colibri"], "torch": first["torch"]}
     return result
 
 
