@@ -97,7 +97,7 @@ TEST_F(Amx, ExtremeNumbersGiveTheBitsOfScalar) {
     }
 }
 
-TEST(AmxEmulation, RefusesWhatTheProcessorWouldFaultOn) {
+TEST(AmxEmulationDeathTest, RefusesWhatTheProcessorWouldFaultOn) {
   int32_t sums[kTileInts] = {};
   TileConfig too_high = tile_config(16, 64), reserved = too_high, unfit = too_high;
   too_high.rows[0] = 17;
