@@ -3,10 +3,9 @@
 
 usage: router_vs_torch.py [LIBCOLIBRI.SO]      (default: build/lib/libcolibri.so)
 
-Needs a Python that has torch. Both sides run in
-turns, many short runs each; the fastest of each is the least disturbed. Prints one line of JSON per case,
-nanoseconds per row, and checks that both choose the same experts. Calling C from Python costs about as much as routing 32 rows; a call for no rows measures that,
-and the line shows our time with and without it (torch's includes its own dispatch, which every caller pays).
+Needs a Python that has torch. Both sides run in turns, many short runs each; the fastest of each is the least disturbed. Prints one line of JSON per
+case, nanoseconds per row, and checks that both choose the same experts. Calling C from Python costs about as much as routing 32 rows; a call for
+no rows measures that, and the line shows our time with and without it (torch's includes its own dispatch, which every caller pays).
 """
 import ctypes
 import json
