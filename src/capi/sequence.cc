@@ -118,7 +118,7 @@ colibri_status colibri_request_check(const colibri_request* request, int32_t voc
     COLIBRI_ASSIGN(const engine::Request copied, copy_request(nullptr, *request));
     COLIBRI_TRY(engine::check_parameters(copied, vocab_size));
     if (context <= 0) return {};
-    return engine::check_prompt(copied.prompt, copied.max_tokens == 0 ? 0 : 1, vocab_size, context, context);
+    return engine::check_prompt(copied.prompt, copied.max_tokens == 0 ? 0 : 1, vocab_size, context, 0);
   });
 }
 

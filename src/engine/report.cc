@@ -223,6 +223,12 @@ class Validator {
   std::vector<float> values_;
 };
 
+// Whether every tensor that the family needs is there, in a shape and type that this version reads.
+Status readable_weights(const model::ModelDescription& description, const TensorCatalog& catalog) {
+  const auto plan = model::WeightPlan::make(description, catalog);
+  return plan.ok() ? Status() : Status(plan.error());
+}
+
 }  // namespace
 
 Result<Json> inspect_model(const std::string& path, bool tensors) {
@@ -231,9 +237,10 @@ Result<Json> inspect_model(const std::string& path, bool tensors) {
   json.set("path", path);
   json.set("format", catalog.format() == formats::Format::kGguf ? "gguf" : "safetensors");
   const auto description = model::describe_model(path, catalog);
+  const Status readable = description.ok() ? readable_weights(*description, catalog) : Status(description.error());
   json.set("family", description.ok() ? Json(description->spec.family) : Json{});
-  json.set("supported", description.ok());
-  if (!description.ok()) json.set("problem", description.error().message);
+  json.set("supported", readable.ok());
+  if (!readable.ok()) json.set("problem", readable.error().message);
   if (description.ok()) json.set("shape", shape_of_model(description->spec));
   json.set("parameters", total_elements(catalog));
   json.set("types", types_json(catalog));

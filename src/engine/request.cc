@@ -11,7 +11,8 @@ Status check_prompt(const TokenIds& ids, int64_t room, int32_t vocab_size, int64
   const auto n = static_cast<int64_t>(ids.size());
   if (n + room <= context) return {};
   const std::string asked = room == 0 ? " tokens" : " tokens and one more is to be generated";
-  const std::string advice = context < model_context
+  const std::string advice = model_context == 0 ? "shorten it, or raise --context where the model allows more"
+                             : context < model_context
                                  ? "raise --context (the model allows " + std::to_string(model_context) + ")"
                                  : "shorten it (the model was trained for no more)";
   return Error{ErrorCode::kContextOverflow, "the prompt has " + std::to_string(n) + asked + ", the context holds " +

@@ -21,7 +21,8 @@ struct Request {
 };
 
 /// kUsage: empty prompt or ids outside the vocabulary. kContextOverflow: the prompt and `room` more tokens do not fit
-/// into `context`; `model_context` is what the model would allow.
+/// into `context`; `model_context` is what the model would allow, 0 when that is not
+/// known here.
 Status check_prompt(const TokenIds& ids, int64_t room, int32_t vocab_size, int64_t context, int64_t model_context);
 
 /// Everything but the prompt: sampling parameters, logit_bias ids, max_tokens. kUsage.

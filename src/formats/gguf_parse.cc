@@ -256,10 +256,12 @@ Result<TensorInfo> HeaderParser::tensor() {
   COLIBRI_ASSIGN(tensor.dtype, dtype());
   COLIBRI_ASSIGN(const uint64_t offset, reader_.number<uint64_t>());
   COLIBRI_ASSIGN(const Extent extent, checked_extent(tensor.dtype, shape, /*rows_of_blocks=*/true));
-  if (offset > static_cast<uint64_t>(file_bytes_) || offset % alignment_ != 0) {
-    return invalid("offset " + std::to_string(offset) + " is beyond the file's " + std::to_string(file_bytes_) +
-                   " bytes or no multiple of the alignment " + std::to_string(alignment_));
-  }
+  if (offset % alignment_ != 0)
+    return invalid("offset " + std::to_string(offset) + " is no multiple of the alignment " +
+                   std::to_string(alignment_));
+  if (offset > static_cast<uint64_t>(file_bytes_))
+    return invalid("truncated or damaged: offset " + std::to_string(offset) + " is beyond the file's " +
+                   std::to_string(file_bytes_) + " bytes; download or copy it again");
   tensor.shape = extent.shape;
   tensor.bytes = extent.bytes;
   tensor.offset = static_cast<int64_t>(offset);

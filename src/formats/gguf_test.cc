@@ -172,6 +172,8 @@ TEST(GgufHeader, OffsetsAreChecked) {
   EXPECT_SAYS(with(1), "no multiple of the alignment 32");
   EXPECT_SAYS(with(uint64_t{1} << 62), "beyond the file's");
   EXPECT_SAYS(with(UINT64_MAX - 31), "beyond the file's");
+  EXPECT_SAYS(with(4096), "truncated");  // a download that stopped: the next step is to fetch it again
+  EXPECT_SAYS(with(4096), "copy it again");
 }
 
 TEST(GgufHeader, SizesWhoseSumWrapsAreRefused) {

@@ -24,6 +24,19 @@ class InspectTest(CliTest):
                 text = self.run_ok("inspect", model).decode()
                 self.assertIn("qwen3_moe", text)
 
+    def test_a_weight_type_that_no_command_reads_is_not_called_supported(self):
+        data = bytearray((DATA / "gguf" / "qwen3_moe-q8_0.gguf").read_bytes())
+        name = b"blk.0.attn_q.weight"
+        dims = data.index(name) + len(name)  # u32 number of dimensions, u64 each, u32 type
+        (n,) = struct.unpack_from("<I", data, dims)
+        struct.pack_into("<I", data, dims + 4 + 8 * n, 20)  # IQ4_NL: known by name, smaller than what is there
+        path = self.folder / "iq4_nl.gguf"
+        path.write_bytes(data)
+        report = json.loads(self.run_ok("inspect", path, "--json"))
+        self.assertFalse(report["supported"])
+        self.assertIn("IQ4_NL", report["problem"])
+        self.assertEqual(3, colibri("run", path, "-p", "a", "-n", "1").returncode)
+
     def test_tensors_are_listed_on_demand(self):
         names = {tensor["name"] for tensor in json.loads(self.run_ok("inspect", CHECKPOINT, "--tensors", "--json"))["tensors"]}
         header = json.loads(header_of(CHECKPOINT / "model.safetensors")[1])
