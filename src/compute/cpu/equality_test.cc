@@ -82,7 +82,8 @@ void expect_equal_matmuls(Random& random, Encoding encoding, int64_t rows, const
 TEST(Equality, MatmulOfEveryEncoding) {
   Random random(1);
   for (Encoding encoding : kEncodings)
-    for (int64_t rows = 1; rows <= 40; ++rows) expect_equal_matmuls(random, encoding, rows, machines());
+    for (int64_t rows = 1; rows <= 40; rows += COLIBRI_TEST_STEP)
+      expect_equal_matmuls(random, encoding, rows, machines());
 }
 
 TEST(Equality, MatmulOfMoreRowsThanABlock) {
@@ -212,7 +213,7 @@ constexpr KvType kKvTypes[] = {KvType::kF32, KvType::kF16, KvType::kQ8};
 // A chunk of a prompt sees the keys before it and its own, so a split call appends and attends chunk by chunk.
 TEST(Equality, AttentionInChunksOfAnySizeOverEveryKvType) {
   Random random(5);
-  for (int trial = 0; trial < 12; ++trial) {
+  for (int trial = 0; trial < 12; trial += COLIBRI_TEST_STEP) {
     const int kv_heads = 1 + static_cast<int>(random.below(3)), group = 1 + static_cast<int>(random.below(8));
     const int head_dim = 1 + static_cast<int>(random.below(trial % 6 == 0 ? 256 : 80)), heads = kv_heads * group;
     const int64_t before = trial % 3 == 0 ? 0 : random.below(140), rows = 1 + random.below(90);
@@ -350,8 +351,9 @@ void expect_equal_experts(Random& random, const Machines& all) {
 
 TEST(Equality, ExpertsHoweverTheRowsAreGrouped) {
   Random random(8);
-  for (int trial = 0; trial < 16; ++trial) expect_equal_experts(random, machines());
-  for (int trial = 0; trial < 4; ++trial) expect_equal_experts(random, machines_without_quantised_activations());
+  for (int trial = 0; trial < 16; trial += COLIBRI_TEST_STEP) expect_equal_experts(random, machines());
+  for (int trial = 0; trial < 4; trial += COLIBRI_TEST_STEP)
+    expect_equal_experts(random, machines_without_quantised_activations());
 }
 
 }  // namespace
