@@ -102,24 +102,24 @@ Error does_not_fit(const MemoryPlan& plan) {
 }
 
 // Everything that follows from the rows of a prefill pass.
-void plan_passes(const model::ModelSpec& spec, const Settings& settings, int64_t chunk, MemoryPlan& plan) {
+void plan_passes(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
+                 int64_t chunk, MemoryPlan& plan) {
   plan.decoder_limits.max_rows = chunk + settings.parallel;
   plan.decoder_limits.max_logit_rows = std::max<int64_t>(settings.parallel, std::min(kLogitRows, chunk));
-  const compute::BackendLimits before = plan.backend.limits;
   plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
-  plan.backend.limits.quantised_experts = before.quantised_experts;
-  plan.backend.limits.float_experts = before.float_experts;
+  limit_to_encodings(weights, plan.backend);
   plan.workspace_bytes = model::Decoder::workspace_bytes(spec, plan.decoder_limits);
   plan.scratch_bytes = compute::cpu_backend_scratch_bytes(plan.backend);
 }
 
-void choose_prefill_chunk(const model::ModelSpec& spec, const Settings& settings, MemoryPlan& plan) {
+void choose_prefill_chunk(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
+                          MemoryPlan& plan) {
   const int64_t context = plan.decoder_limits.context;
   if (settings.prefill_chunk > 0)
-    return plan_passes(spec, settings, std::min<int64_t>(settings.prefill_chunk, context), plan);
+    return plan_passes(spec, weights, settings, std::min<int64_t>(settings.prefill_chunk, context), plan);
   int64_t chunk = std::min(settings.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, context);
   for (;; chunk /= 2) {
-    plan_passes(spec, settings, chunk, plan);
+    plan_passes(spec, weights, settings, chunk, plan);
     const bool fits = plan.planned_bytes() <= plan.budget_bytes &&
                       plan.workspace_bytes + plan.scratch_bytes <= plan.budget_bytes / 16;
     if (fits || chunk / 2 < kLeastPrefillChunk) return;
@@ -145,12 +145,11 @@ Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPl
   plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
   plan.backend.router_threads = settings.router_threads;
   plan.backend.float_activations = settings.activations == "float";
-  limit_to_encodings(weights, plan.backend);
   plan.loading_threads = std::min(plan.backend.threads, kMaxLoadingThreads);
   plan.staging_bytes = plan.loading_threads * weights.staging().bytes();
   plan.process_bytes = process_bytes(spec, plan);
   plan.peak_so_far = platform::peak_rss_bytes();
-  choose_prefill_chunk(spec, settings, plan);
+  choose_prefill_chunk(spec, weights, settings, plan);
   if (plan.planned_bytes() > plan.budget_bytes) return does_not_fit(plan);
   return plan;
 }

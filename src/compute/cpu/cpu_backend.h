@@ -80,6 +80,7 @@ class CpuBackend final : public Backend {
     return scratch + thread * each;
   }
 
+  void quantise_rows(Rows x);
   InputRows input_rows(Rows x, bool floats, bool strips);
   void multiply_panels(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,
                        OutputTile out, int thread);

@@ -55,7 +55,7 @@ void CpuBackend::group_rows(ExpertCall& call) {
     scratch_.slot_weights[slot] = call.weights[i];
   }
   check_experts(call);
-  input_rows(call.x, false, call.strip_inputs);
+  if (call.strip_inputs) quantise_rows(call.x);
   const int64_t strips = Scratch::strips_of(call.x.width), hidden = Scratch::strips_of(call.sample->gate.n);
   for (int64_t slot = 0; slot < n; ++slot) {
     scratch_.float_rows[slot] = call.x.row(scratch_.grouped[slot]);

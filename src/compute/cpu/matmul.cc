@@ -20,15 +20,19 @@ struct TaskGrid {
 
 }  // namespace
 
+/// Every row's strips, one row after the other, in scratch_.strips.
+void CpuBackend::quantise_rows(Rows x) {
+  const int64_t each = Scratch::strips_of(x.width);
+  for_each_row(x.rows, x.width, [&](int64_t r) { kernels_.quantise(x.row(r), x.width, scratch_.strips + r * each); });
+}
+
 CpuBackend::InputRows CpuBackend::input_rows(Rows x, bool floats, bool strips) {
   const int64_t each = Scratch::strips_of(x.width);
   for (int64_t r = 0; r < x.rows; ++r) {
     scratch_.float_rows[r] = x.row(r);
     scratch_.strip_rows[r] = scratch_.strips + r * each;
   }
-  if (strips) {
-    for_each_row(x.rows, x.width, [&](int64_t r) { kernels_.quantise(x.row(r), x.width, scratch_.strips + r * each); });
-  }
+  if (strips) quantise_rows(x);
   return {floats ? scratch_.float_rows : nullptr, strips ? scratch_.strip_rows : nullptr, x.rows};
 }
 

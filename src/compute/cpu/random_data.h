@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <vector>
 
 #include "compute/backend.h"
@@ -59,18 +58,12 @@ struct Weights {
   Block dense;  ///< [n, k]
 };
 
-constexpr struct {
-  Encoding encoding;
-  DType file_type;
-} kEncodingTypes[] = {
-    {Encoding::kF32, DType::kF32},   {Encoding::kF16, DType::kF16},   {Encoding::kBF16, DType::kBF16},
-    {Encoding::kQ8_0, DType::kQ8_0}, {Encoding::kQ4_0, DType::kQ4_0}, {Encoding::kQ4_1, DType::kQ4_1},
-    {Encoding::kQ5_0, DType::kQ5_0}, {Encoding::kQ5_1, DType::kQ5_1}, {Encoding::kMXFP4, DType::kMXFP4},
-    {Encoding::kQ4_K, DType::kQ4_K}, {Encoding::kQ5_K, DType::kQ5_K}, {Encoding::kQ6_K, DType::kQ6_K},
-};
-static_assert(std::size(kEncodingTypes) == kEncodingCount);
-
-inline DType file_type(Encoding encoding) { return kEncodingTypes[static_cast<size_t>(encoding)].file_type; }
+/// The type that encoding_for turns into this encoding; there is one for each.
+inline DType file_type(Encoding encoding) {
+  auto dtype = DType::kF64;
+  while (encoding_for(dtype) != encoding) dtype = static_cast<DType>(static_cast<int>(dtype) + 1);
+  return dtype;
+}
 
 template <typename T>
 void append_bytes(std::vector<std::byte>& bytes, T value) {
