@@ -48,12 +48,19 @@ model::ModelSpec olmoe_spec() {
 class OneExpertStore final : public store::ExpertStore {
  public:
   explicit OneExpertStore(const ExpertWeights& expert) : ExpertStore(kLayers, kExperts), expert_(expert) {}
-  Result<store::ExpertLeases> acquire(int moe_layer, std::span<const int32_t> ids) override {
+  store::ExpertLeases acquire(int moe_layer, std::span<const int32_t> ids, store::ArrivalOrder) override {
     count(moe_layer, ids);
-    return store::ExpertLeases(by_expert_);
+    return store::ExpertLeases(*this);
   }
+  store::StoreStatistics statistics() const override { return {}; }
 
  private:
+  bool all_there() const override { return true; }
+  Result<std::span<const int32_t>> next() override { return std::span<const int32_t>(); }
+  std::span<const ExpertWeights* const> by_expert() const override { return by_expert_; }
+  std::span<const int32_t> missing() const override { return {}; }
+  void end_lease() override {}
+
   ExpertWeights expert_;
   std::vector<const ExpertWeights*> by_expert_ = std::vector<const ExpertWeights*>(kExperts, &expert_);
 };

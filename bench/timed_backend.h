@@ -63,6 +63,16 @@ class TimedBackend final : public compute::Backend {
                std::span<const ExpertWeights* const> experts, Rows out) override {
     timed([&] { inner_->experts(x, ids, weights, top_k, experts, out); });
   }
+  void begin_experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+                     std::span<const ExpertWeights* const> experts, Rows out) override {
+    timed([&] { inner_->begin_experts(x, ids, weights, top_k, experts, out); });
+  }
+  void add_experts(std::span<const int32_t> numbers) override {
+    timed([&] { inner_->add_experts(numbers); });
+  }
+  void end_experts() override {
+    timed([&] { inner_->end_experts(); });
+  }
 
  private:
   template <typename Operation>

@@ -27,6 +27,6 @@ if [[ ${1:-} == all ]]; then
   run thread tsan all
 else
   run address,undefined asan unit_tests --label-regex unit
-  run thread tsan thread_tests --tests-regex "^(compute|engine)$"
+  run thread tsan thread_tests --tests-regex "^(compute|store|engine)$"
 fi
 scripts/summary.py "${runs[@]}"

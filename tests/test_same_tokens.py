@@ -19,6 +19,7 @@ VARIATIONS = (
     ("--prefill-chunk", "7"),
     ("--prefill-chunk", "64"),
     ("--expert-memory", "100%"),
+    ("--expert-memory", "40%", "--heat-file", "off"),
     ("--expert-cache-policy", "lru"),
     ("--io", "buffered"),
     ("--parallel", "2"),

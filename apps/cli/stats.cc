@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kKeys[] = {
     "model",   "prompt_tokens", "generated_tokens", "finish_reason", "load_seconds", "time_to_first_token_seconds",
-    "prefill", "decode",        "activations",      "memory",        "isa",          "threads",
+    "prefill", "decode",        "activations",      "store",         "memory",       "isa",                         "threads",
     "io"};
 
 double number_at(const json::object& object, const char* key) {

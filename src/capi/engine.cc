@@ -62,6 +62,7 @@ Json engine_json(const engine::Engine& e) {
   json.set("model", facts.model);
   json.set("load_seconds", facts.load_seconds);
   json.set("activations", e.total_activations());
+  json.set("store", engine::store_json(e.store_statistics()));
   engine::add_facts(facts, json);
   return json;
 }
@@ -114,7 +115,7 @@ colibri_status colibri_engine_info(const colibri_engine* engine, colibri_info* i
     full.load_seconds = facts.load_seconds;
     full.family = spec.family.c_str();
     full.isa = facts.isa.c_str();
-    full.io = "buffered";
+    full.io = facts.io.c_str();
     full.struct_size = std::min(info->struct_size, sizeof(full));
     std::memcpy(info, &full, full.struct_size);
     return {};

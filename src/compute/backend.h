@@ -49,6 +49,7 @@ struct BackendLimits {
   int n_heads = 0;
   int n_kv_heads = 0;
   int max_segments = 1;           ///< sequences in one pass
+  int64_t max_apart_rows = 0;     ///< rows whose experts may be added in any order
   bool quantised_experts = true;  ///< some expert matrix multiplies 8-bit activations
   bool float_experts = true;      ///< some expert matrix multiplies floats
 };
@@ -144,6 +145,17 @@ class Backend {
   /// Rows are grouped by expert. experts[e] may be null where no row chose e. ids, weights [rows, top_k].
   virtual void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
                        std::span<const ExpertWeights* const> experts, Rows out) = 0;
+
+  /// The same in parts, for experts that arrive one after the other: begin_experts, then every chosen expert in exactly
+  /// one call of add_experts, then end_experts, which completes out. x and out must stay until then, and no other
+  /// operation may come between. Shapes and encodings of all of `experts` are set from the start, their data when they
+  /// are added. Any order for up to BackendLimits::max_apart_rows rows (outputs are kept apart until the end), else
+  /// ascending over all calls (outputs are added at once).
+  virtual void begin_experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+                             std::span<const ExpertWeights* const> experts, Rows out) = 0;
+  /// `numbers` ascending, each with at least one row.
+  virtual void add_experts(std::span<const int32_t> numbers) = 0;
+  virtual void end_experts() = 0;
 };
 
 /// kUsage, with the numbers, when no router can work like this.

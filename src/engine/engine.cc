@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 
 #include "engine/config_facts.h"
+#include "engine/io_choice.h"
 #include "platform/memory.h"
+#include "store/heat_file.h"
+#include "store/streaming_store.h"
 
 namespace colibri::engine {
 namespace {
@@ -59,9 +63,12 @@ void log(const OpenOptions& options, std::string_view level, const std::string& 
 }
 
 // Settings that are accepted but steer what a model with resident experts does not do.
-void log_idle_settings(const OpenOptions& options) {
+void log_idle_settings(const OpenOptions& options, bool streams) {
   const Settings& given = options.settings;
   const Settings usual;
+  if (given.stream_count != usual.stream_count)
+    log(options, "info", "stream_count has no effect: there is no GPU back end");
+  if (streams) return;
   const auto note = [&options](const char* key) {
     log(options, "info", std::string(key) + " has no effect: all experts are in memory");
   };
@@ -69,8 +76,7 @@ void log_idle_settings(const OpenOptions& options) {
   if (given.lfu_threshold != usual.lfu_threshold) note("lfu_threshold");
   if (given.heat_file != usual.heat_file && given.heat_file != "off") note("heat_file");
   if (given.prefetch_weight > 0) note("prefetch_weight");
-  if (given.stream_count != usual.stream_count)
-    log(options, "info", "stream_count has no effect: there is no GPU back end");
+  if (given.io == "direct") note("io");
 }
 
 }  // namespace
@@ -84,7 +90,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Open
 
 Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Clock::time_point start = Clock::now();
-  COLIBRI_ASSIGN(formats::TensorCatalog catalog, formats::open_catalog(path));
+  COLIBRI_ASSIGN(catalog_, formats::open_catalog(path));
+  formats::TensorCatalog& catalog = *catalog_;
   COLIBRI_ASSIGN(description_, model::describe_model(path, catalog));
   COLIBRI_TRY(check_config_facts(path, spec(), catalog));
   COLIBRI_TRY(check_generation_config());
@@ -92,16 +99,17 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
     COLIBRI_ASSIGN(text_, TextModel::of_model(path, catalog));
   }
   if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
-  COLIBRI_ASSIGN(model::WeightPlan weights, model::WeightPlan::make(description_, catalog));
+  COLIBRI_ASSIGN(weight_plan_, model::WeightPlan::make(description_, catalog));
   catalog.drop_metadata();
   platform::trim_heap();  // what parsing left behind
-  COLIBRI_ASSIGN(plan_, make_plan(spec(), weights, options.settings, options.wanted_context));
-  log_idle_settings(options);
+  COLIBRI_ASSIGN(plan_, make_plan(spec(), *weight_plan_, options.settings, options.wanted_context));
+  if (!plan_.note.empty()) log(options, "warn", plan_.note);
+  log_idle_settings(options, plan_.streams);
   log(options, "debug",
       "planned " + std::to_string(plan_.planned_bytes()) + " of " + std::to_string(plan_.budget_bytes) + " bytes for " +
           std::to_string(plan_.kv.n_slots) + " sequences of " + std::to_string(context()) + " positions");
   COLIBRI_ASSIGN(backend_, compute::create_cpu_backend(plan_.backend));
-  COLIBRI_TRY(load_weights(catalog, weights, options));
+  COLIBRI_TRY(load_weights(options));
 
   COLIBRI_ASSIGN(cache_, kv::KvCache::create(plan_.kv));
   COLIBRI_ASSIGN(decoder_, model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, backend_.get()},
@@ -109,7 +117,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Settings& settings = options.settings;
   scheduler_.emplace(
       SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
-  routing_.emplace(spec());
+  routing_.emplace(spec(), expert_file_bytes());
   sampler_scratch_.emplace(spec().vocab_size);
   decoded_.reserve(kTokenText);
   event_.text.reserve(kTokenText);
@@ -125,30 +133,93 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
             backend_->isa(),
             backend_->threads(),
             spec().n_moe_layers(),
-            spec().moe.router.n_experts};
+            spec().moe.router.n_experts,
+            io_};
   return {};
 }
 
-Status Engine::load_weights(const formats::TensorCatalog& catalog, model::WeightPlan& weights,
-                            const OpenOptions& options) {
+Status Engine::load_weights(const OpenOptions& options) {
   using platform::Pages;
-  COLIBRI_ASSIGN(weight_arena_,
-                 platform::Arena::allocate(plan_.dense_bytes + plan_.expert_bytes, Pages::kOnFirstTouch));
+  const int64_t resident_bytes = plan_.streams ? 0 : plan_.expert_bytes;
+  COLIBRI_ASSIGN(weight_arena_, platform::Arena::allocate(plan_.dense_bytes + resident_bytes, Pages::kOnFirstTouch));
+  COLIBRI_ASSIGN(slot_arena_, platform::Arena::allocate(plan_.expert_bytes - resident_bytes, Pages::kOnFirstTouch));
   COLIBRI_ASSIGN(const auto staging_arena, platform::Arena::allocate(plan_.staging_bytes, Pages::kOnFirstTouch));
   const std::span<std::byte> staging(staging_arena.data(), static_cast<size_t>(plan_.staging_bytes));
   uint64_t done = 0;
-  const auto total = static_cast<uint64_t>(weights.file_bytes());
+  const auto total =
+      static_cast<uint64_t>(plan_.streams ? weight_plan_->dense_file_bytes() : weight_plan_->file_bytes());
   const store::LoadProgress progress = [&](int64_t bytes) {
     done += static_cast<uint64_t>(bytes);
     return !options.progress || options.progress(done, total);
   };
   if (options.progress && !options.progress(0, total)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
+  // Slots become memory while the disk is busy with the rest.
+  auto slots_resident = std::async(std::launch::async, [this] { return slot_arena_.make_resident(); });
   std::vector<store::LoadJob> jobs;
-  COLIBRI_ASSIGN(weights_, weights.place_dense(weight_arena_, jobs, progress));
-  if (!weights.experts().empty())
-    experts_ = store::make_resident_store(weights.experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
+  COLIBRI_ASSIGN(weights_, weight_plan_->place_dense(weight_arena_, jobs, progress));
+  if (!plan_.streams && !weight_plan_->experts().empty())
+    experts_ = store::make_resident_store(weight_plan_->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
                                           weight_arena_, jobs);
-  return store::load_matrices(catalog, jobs, plan_.loading_threads, staging, progress);
+  COLIBRI_TRY(store::load_matrices(*catalog_, jobs, plan_.loading_threads, staging, progress));
+  COLIBRI_TRY(slots_resident.get());
+  return plan_.streams ? open_streaming_store(options) : Status();
+}
+
+Status Engine::open_streaming_store(const OpenOptions& options) {
+  const Settings& settings = options.settings;
+  const IoChoice io = choose_io(*catalog_, plan_, settings);
+  io_ = io.name;
+  log(options, io.refused ? "warn" : "info",
+      std::to_string(plan_.expert_slots) + " of " + std::to_string(weight_plan_->experts().size()) +
+          " experts have room; the others are read when they are wanted, io " + io.name + ": " + io.reason);
+  COLIBRI_ASSIGN(auto source, store::open_byte_source(*catalog_, io.access));
+  store::StreamingOptions streaming;
+  streaming.policy = settings.expert_cache_policy == "lru"   ? store::PolicyKind::kLru
+                     : settings.expert_cache_policy == "lfu" ? store::PolicyKind::kLfu
+                                                             : store::PolicyKind::kAuto;
+  streaming.lfu_threshold = settings.lfu_threshold;
+  streaming.slots = plan_.slots;
+  streaming.readers = plan_.readers;
+  streaming.read_timeout = std::chrono::seconds(settings.read_timeout);
+  streaming.heat = read_heat(options);
+  COLIBRI_ASSIGN(
+      experts_, store::make_streaming_store(weight_plan_->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
+                                            {slot_arena_.data(), static_cast<size_t>(slot_arena_.size_bytes())},
+                                            std::move(source), std::move(streaming)));
+  return {};
+}
+
+// What an earlier run left, if it left anything good.
+std::vector<float> Engine::read_heat(const OpenOptions& options) {
+  const std::string& setting = options.settings.heat_file;
+  const uint64_t identity = store::model_identity(*catalog_);
+  if (setting != "off") heat_path_ = setting == "auto" ? store::default_heat_path(identity) : setting;
+  if (heat_path_.empty()) return {};
+  log_ = options.log;
+  auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.router.n_experts);
+  if (!heat.ok()) {
+    log(options, "warn", heat.error().message);
+    return {};
+  }
+  return heat->has_value() ? std::move((*heat)->values) : std::vector<float>();
+}
+
+// Called when nothing runs any more. What cannot be saved costs the next start some time, nothing else.
+void Engine::save_heat() const {
+  if (heat_path_.empty() || !experts_) return;
+  const Status saved = store::write_heat(heat_path_, store::model_identity(*catalog_),
+                                         {spec().n_moe_layers(), spec().moe.router.n_experts, experts_->heat()});
+  if (!saved.ok() && log_) log_(1, "heat of the experts is not kept for the next run: " + saved.error().message);
+}
+
+// [MoE layers]: all experts of a layer take the same.
+std::vector<int64_t> Engine::expert_file_bytes() const {
+  std::vector<int64_t> bytes;
+  for (int layer = 0; layer < spec().n_moe_layers(); ++layer) {
+    const auto first = static_cast<size_t>(layer) * static_cast<size_t>(spec().moe.router.n_experts);
+    bytes.push_back(weight_plan_->experts()[first].file_size());
+  }
+  return bytes;
 }
 
 Engine::~Engine() {
@@ -159,6 +230,7 @@ Engine::~Engine() {
   }
   wake_.notify_all();
   thread_.join();
+  save_heat();
 }
 
 void Engine::wake() {

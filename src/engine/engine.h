@@ -43,6 +43,7 @@ class Engine {
   const model::ModelDescription& description() const { return description_; }
   const TextModel* text() const { return text_ ? &*text_ : nullptr; }
   const EngineFacts& facts() const { return facts_; }
+  store::StoreStatistics store_statistics() const { return experts_ ? experts_->statistics() : store::StoreStatistics{}; }
   /// [[count per expert] per MoE layer] since the engine was opened.
   Json total_activations() const;
   int64_t context() const { return plan_.decoder_limits.context; }
@@ -60,7 +61,11 @@ class Engine {
  private:
   Engine() = default;
   Status load(const std::string& path, const OpenOptions& options);
-  Status load_weights(const formats::TensorCatalog& catalog, model::WeightPlan& weights, const OpenOptions& options);
+  Status load_weights(const OpenOptions& options);
+  Status open_streaming_store(const OpenOptions& options);
+  std::vector<float> read_heat(const OpenOptions& options);
+  void save_heat() const;
+  std::vector<int64_t> expert_file_bytes() const;
   Status check_generation_config() const;
   std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
 
@@ -68,8 +73,10 @@ class Engine {
   bool wait_for_work();
   void drop_cancelled();
   void fail_step(const Error& error);
+  bool concerns(const ScheduledSegment& segment, const Error& error) const;
   void reap();
   Status step();
+  void credit_waiting();
   void report_evaluations(Rows hidden);
   Status report_logits(const ScheduledSegment& segment, Rows hidden);
   void finish_prefill_slices(Clock::time_point start);
@@ -84,8 +91,13 @@ class Engine {
   model::ModelDescription description_;
   std::optional<TextModel> text_;
   EngineFacts facts_;
+  std::string io_ = "buffered";  // how experts are read
+  std::string heat_path_;        // empty: heat is not kept
+  std::function<void(int level, const std::string& line)> log_;
   MemoryPlan plan_;
-  platform::Arena weight_arena_;
+  std::optional<formats::TensorCatalog> catalog_;  // experts are read from it
+  std::optional<model::WeightPlan> weight_plan_;   // where they are
+  platform::Arena weight_arena_, slot_arena_;
   std::unique_ptr<model::ModelWeights> weights_;
   std::unique_ptr<store::ExpertStore> experts_;
   std::unique_ptr<compute::Backend> backend_;
@@ -99,6 +111,7 @@ class Engine {
   TokenEvent event_;           // scratch: the event being made
   std::string decoded_;        // scratch: what the detokenizer gave
   int32_t sampled_vocab_ = 0;  // ids beyond it are padding
+  double waited_before_ = 0;   // what the store had waited before the present step
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,11 +1,13 @@
 #include "engine/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "platform/cpu.h"
 #include "platform/memory.h"
 #include "sampling/sampler.h"
+#include "store/streaming_store.h"
 
 namespace colibri::engine {
 namespace {
@@ -21,7 +23,11 @@ constexpr int64_t kReserveBytes = int64_t{256} << 20;  // left to the rest of th
 constexpr int64_t kPrefillChunk = 2048;
 constexpr int64_t kSharedPrefillChunk = 512;  // when there may be other sequences
 constexpr int64_t kLeastPrefillChunk = 64;
-constexpr int64_t kLogitRows = 32;  // rows whose logits are computed at once when every position is asked for
+// While experts stream, every pass may read them all, so passes are as long as an eighth of the budget allows.
+constexpr int64_t kStreamedPrefillChunk = 4096, kSharedStreamedPrefillChunk = 2048;
+constexpr int64_t kApartRows = 32;          // rows that meet their experts in the order in which those arrive
+constexpr int64_t kThreadBytes = 64 << 10;  // stack of a thread that reads
+constexpr int64_t kLogitRows = 32;          // rows whose logits are computed at once when every position is asked for
 
 std::string mebibytes(int64_t bytes) {
   char text[32];
@@ -29,10 +35,15 @@ std::string mebibytes(int64_t bytes) {
   return text;
 }
 
-int64_t budget(const Settings& settings) {
-  if (settings.memory_bytes > 0) return settings.memory_bytes;
-  const int64_t free = platform::available_memory_bytes();
-  return platform::rss_bytes() + std::max<int64_t>(0, free - std::min(kReserveBytes, free / 10));
+// What is free counts even when a larger budget was asked for: a promise that the machine cannot keep is none.
+void choose_budget(const Settings& settings, MemoryPlan& plan) {
+  const int64_t free = platform::available_memory_bytes(), resident = platform::rss_bytes();
+  plan.budget_bytes = resident + std::max<int64_t>(0, free - std::min(kReserveBytes, free / 10));
+  if (settings.memory_bytes <= 0) return;
+  plan.budget_bytes = std::min(settings.memory_bytes, resident + free);
+  if (plan.budget_bytes < settings.memory_bytes)
+    plan.note = "memory is " + mebibytes(settings.memory_bytes) + ", but the machine or its cgroup leaves only " +
+                mebibytes(plan.budget_bytes) + "; planning with that";
 }
 
 // What is resident now, and what is known to be added on the heap.
@@ -42,7 +53,7 @@ int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
   const int64_t per_sequence =
       kStreamBytes + plan.kv.capacity * per_position + n_experts * static_cast<int64_t>(sizeof(uint32_t));
   return platform::rss_bytes() + kGrowthBytes + n_experts * kExpertBytes + plan.kv.n_slots * per_sequence +
-         sampling::SamplerScratch::bytes(spec.vocab_size);
+         sampling::SamplerScratch::bytes(spec.vocab_size) + plan.readers.threads * kThreadBytes;
 }
 
 Error unsupported(const std::string& setting, const std::string& why) {
@@ -50,18 +61,20 @@ Error unsupported(const std::string& setting, const std::string& why) {
 }
 
 // What this version cannot do is refused, not ignored.
-Status check_settings(const Settings& settings, int64_t expert_bytes) {
-  if (settings.io != "auto" && settings.io != "buffered")
-    return unsupported("io " + settings.io, "this version reads buffered only");
-  int64_t allowed = expert_bytes;
-  if (settings.expert_memory_bytes >= 0) allowed = settings.expert_memory_bytes;
-  if (settings.expert_memory_percent >= 0)
-    allowed = static_cast<int64_t>(settings.expert_memory_percent / 100.0 * static_cast<double>(expert_bytes));
-  if (allowed < expert_bytes)
-    return Error{ErrorCode::kDoesNotFit, "expert_memory allows " + mebibytes(allowed) + ", the experts take " +
-                                             mebibytes(expert_bytes) +
-                                             "; this version keeps all experts in memory, so raise it or leave it out"};
+Status check_settings(const Settings& settings) {
+  if (settings.io == "mapped")
+    return unsupported("io mapped",
+                       "no file type that this version reads holds weights as the kernels want them, so "
+                       "they cannot be used where they lie; leave io out");
   return {};
+}
+
+// What `expert_memory` allows for experts; the total when it says nothing.
+int64_t allowed_expert_bytes(const Settings& settings, int64_t total) {
+  if (settings.expert_memory_bytes >= 0) return std::min(total, settings.expert_memory_bytes);
+  if (settings.expert_memory_percent >= 0)
+    return static_cast<int64_t>(settings.expert_memory_percent / 100.0 * static_cast<double>(total));
+  return total;
 }
 
 // Which forms of hidden rows the experts of this model need.
@@ -93,65 +106,128 @@ Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& set
 
 Error does_not_fit(const MemoryPlan& plan) {
   return {ErrorCode::kDoesNotFit,
-          "the model needs " + mebibytes(plan.planned_bytes()) + " (weights " +
-              mebibytes(plan.dense_bytes + plan.expert_bytes) + ", keys and values " + mebibytes(plan.kv_bytes) +
-              " for " + std::to_string(plan.kv.capacity) + " positions x " + std::to_string(plan.kv.n_slots) +
-              ", workspace " + mebibytes(plan.workspace_bytes + plan.scratch_bytes) + ", program and loading " +
+          "the model needs at least " + mebibytes(plan.minimum_bytes) + " (weights besides experts " +
+              mebibytes(plan.dense_bytes) + ", experts of one layer " + mebibytes(plan.expert_bytes) + " of " +
+              mebibytes(plan.expert_bytes_total) + ", keys and values " + mebibytes(plan.kv_bytes) + " for " +
+              std::to_string(plan.kv.capacity) + " positions x " + std::to_string(plan.kv.n_slots) + ", workspace " +
+              mebibytes(plan.workspace_bytes + plan.scratch_bytes) + ", program and loading " +
               mebibytes(plan.rest_bytes()) + "), the budget is " + mebibytes(plan.budget_bytes) +
               "; raise --memory, or lower --context, --parallel or --prefill-chunk"};
 }
 
-// Everything that follows from the rows of a prefill pass.
-void plan_passes(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
-                 int64_t chunk, MemoryPlan& plan) {
-  plan.decoder_limits.max_rows = chunk + settings.parallel;
-  plan.decoder_limits.max_logit_rows = std::max<int64_t>(settings.parallel, std::min(kLogitRows, chunk));
-  plan.backend.limits = model::backend_limits(spec, plan.decoder_limits);
-  limit_to_encodings(weights, plan.backend);
-  plan.workspace_bytes = model::Decoder::workspace_bytes(spec, plan.decoder_limits);
-  plan.scratch_bytes = compute::cpu_backend_scratch_bytes(plan.backend);
-}
+// Makes a plan, one decision after the other; what is decided is in `plan`.
+class Planner {
+ public:
+  Planner(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings)
+      : spec_(spec), weights_(weights), settings_(settings) {}
 
-void choose_prefill_chunk(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
-                          MemoryPlan& plan) {
-  const int64_t context = plan.decoder_limits.context;
-  if (settings.prefill_chunk > 0)
-    return plan_passes(spec, weights, settings, std::min<int64_t>(settings.prefill_chunk, context), plan);
-  int64_t chunk = std::min(settings.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, context);
-  for (;; chunk /= 2) {
-    plan_passes(spec, weights, settings, chunk, plan);
-    const bool fits = plan.planned_bytes() <= plan.budget_bytes &&
-                      plan.workspace_bytes + plan.scratch_bytes <= plan.budget_bytes / 16;
-    if (fits || chunk / 2 < kLeastPrefillChunk) return;
+  Result<MemoryPlan> run(int64_t wanted_context) {
+    COLIBRI_TRY(check_settings(settings_));
+    choose_budget(settings_, plan_);
+    COLIBRI_ASSIGN(const int64_t context, choose_context(spec_, settings_, wanted_context, plan_.budget_bytes));
+    plan_fixed(context);
+    allowed_ = allowed_expert_bytes(settings_, plan_.expert_bytes_total);
+    if (allowed_ == plan_.expert_bytes_total && fits_resident()) return std::move(plan_);
+    if (weights_.experts().empty()) return does_not_fit(plan_);
+    plan_streaming();
+    if (plan_.planned_bytes() > plan_.budget_bytes) return does_not_fit(plan_);
+    return std::move(plan_);
   }
-}
+
+ private:
+  // What does not depend on where experts are.
+  void plan_fixed(int64_t context) {
+    plan_.dense_bytes = weights_.dense_bytes();
+    plan_.expert_bytes_total = weights_.expert_bytes();
+    plan_.decoder_limits.max_segments = settings_.parallel;
+    plan_.decoder_limits.context = context;
+    plan_.kv = geometry(spec_, settings_, context);
+    plan_.kv_bytes = kv::KvCache::bytes(plan_.kv);
+    plan_.backend.isa = settings_.isa;
+    plan_.backend.threads = settings_.threads > 0 ? settings_.threads : platform::usable_cores();
+    plan_.backend.router_threads = settings_.router_threads;
+    plan_.backend.float_activations = settings_.activations == "float";
+    plan_.loading_threads = std::min(plan_.backend.threads, kMaxLoadingThreads);
+    plan_.staging_bytes = plan_.loading_threads * weights_.staging().bytes();
+    plan_.peak_so_far = platform::peak_rss_bytes();
+  }
+
+  bool fits_resident() {
+    plan_.readers.threads = 0;
+    plan_.process_bytes = process_bytes(spec_, plan_);
+    plan_.expert_bytes = plan_.expert_bytes_total;
+    plan_.slots = all_slots();
+    plan_.expert_slots = plan_.slots.slots();
+    choose_prefill_chunk(settings_.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, 16);
+    plan_.minimum_bytes = plan_.planned_bytes();
+    return plan_.planned_bytes() <= plan_.budget_bytes;
+  }
+
+  // The least of everything first: what it takes is the minimum. Then passes as long as can be, and slots of the rest.
+  void plan_streaming() {
+    plan_.streams = true;
+    plan_.readers = {};
+    plan_.decoder_limits.max_apart_rows = std::max<int64_t>(kApartRows, settings_.parallel);
+    plan_.decoder_limits.guesses_per_row = static_cast<int>(
+        std::ceil(std::max(0.0, settings_.prefetch_weight) * static_cast<double>(spec_.moe.router.top_k)));
+    plan_.reader_bytes = store::streaming_store_staging_bytes(weights_.experts(), plan_.readers);
+    plan_.process_bytes = process_bytes(spec_, plan_);
+    set_slots(0);
+    plan_passes(chunk_of(kLeastPrefillChunk));
+    plan_.minimum_bytes = plan_.planned_bytes();
+    choose_prefill_chunk(settings_.parallel > 1 ? kSharedStreamedPrefillChunk : kStreamedPrefillChunk, 8);
+    set_slots(std::min(allowed_, plan_.budget_bytes - (plan_.planned_bytes() - plan_.expert_bytes)));
+  }
+
+  store::SlotPlan all_slots() const { return slots_of(plan_.expert_bytes_total); }
+  store::SlotPlan slots_of(int64_t bytes) const {
+    return store::plan_slots(weights_.experts(), spec_.n_moe_layers(), spec_.moe.router.n_experts,
+                             std::max<int64_t>(0, bytes), spec_.moe.router.top_k);
+  }
+  void set_slots(int64_t bytes) {
+    plan_.slots = slots_of(bytes);
+    plan_.expert_bytes = plan_.slots.bytes();
+    plan_.expert_slots = plan_.slots.slots();
+  }
+
+  int64_t chunk_of(int64_t rows) const {
+    return std::min(settings_.prefill_chunk > 0 ? settings_.prefill_chunk : rows, plan_.decoder_limits.context);
+  }
+
+  // Everything that follows from the rows of a prefill pass.
+  void plan_passes(int64_t chunk) {
+    model::DecoderLimits& limits = plan_.decoder_limits;
+    limits.max_rows = chunk + settings_.parallel;
+    limits.max_apart_rows = std::min(limits.max_apart_rows, limits.max_rows);
+    limits.max_logit_rows = std::max<int64_t>(settings_.parallel, std::min(kLogitRows, chunk));
+    plan_.backend.limits = model::backend_limits(spec_, limits);
+    limit_to_encodings(weights_, plan_.backend);
+    plan_.workspace_bytes = model::Decoder::workspace_bytes(spec_, limits);
+    plan_.scratch_bytes = compute::cpu_backend_scratch_bytes(plan_.backend);
+  }
+
+  // The longest pass, from `rows` down by halves, that fits and takes at most a `part` of the budget.
+  void choose_prefill_chunk(int64_t rows, int64_t part) {
+    for (int64_t chunk = chunk_of(rows);; chunk /= 2) {
+      plan_passes(chunk);
+      const bool fits = plan_.planned_bytes() <= plan_.budget_bytes &&
+                        plan_.workspace_bytes + plan_.scratch_bytes <= plan_.budget_bytes / part;
+      if (fits || settings_.prefill_chunk > 0 || chunk / 2 < kLeastPrefillChunk) return;
+    }
+  }
+
+  const model::ModelSpec& spec_;
+  const model::WeightPlan& weights_;
+  const Settings& settings_;
+  int64_t allowed_ = 0;
+  MemoryPlan plan_;
+};
 
 }  // namespace
 
 Result<MemoryPlan> make_plan(const model::ModelSpec& spec, const model::WeightPlan& weights, const Settings& settings,
                              int64_t wanted_context) {
-  MemoryPlan plan;
-  plan.budget_bytes = budget(settings);
-  plan.dense_bytes = weights.dense_bytes();
-  plan.expert_bytes = weights.expert_bytes();
-  COLIBRI_TRY(check_settings(settings, plan.expert_bytes));
-  COLIBRI_ASSIGN(const int64_t context, choose_context(spec, settings, wanted_context, plan.budget_bytes));
-
-  plan.decoder_limits.max_segments = settings.parallel;
-  plan.decoder_limits.context = context;
-  plan.kv = geometry(spec, settings, context);
-  plan.kv_bytes = kv::KvCache::bytes(plan.kv);
-  plan.backend.isa = settings.isa;
-  plan.backend.threads = settings.threads > 0 ? settings.threads : platform::usable_cores();
-  plan.backend.router_threads = settings.router_threads;
-  plan.backend.float_activations = settings.activations == "float";
-  plan.loading_threads = std::min(plan.backend.threads, kMaxLoadingThreads);
-  plan.staging_bytes = plan.loading_threads * weights.staging().bytes();
-  plan.process_bytes = process_bytes(spec, plan);
-  plan.peak_so_far = platform::peak_rss_bytes();
-  choose_prefill_chunk(spec, weights, settings, plan);
-  if (plan.planned_bytes() > plan.budget_bytes) return does_not_fit(plan);
-  return plan;
+  return Planner(spec, weights, settings).run(wanted_context);
 }
 
 }  // namespace colibri::engine

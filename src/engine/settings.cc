@@ -143,8 +143,12 @@ constexpr std::array kRows = {
                mmap_exec_row},
     SettingRow{"stream_count", "integer", "8", "1 to 64", "CUDA streams of the GPU back end",
                int_row<&Settings::stream_count, 1, 64>},
-    SettingRow{"io", "choice", "auto", "auto, buffered, direct or mapped", "how weights are read",
+    SettingRow{"io", "choice", "auto", "auto, buffered, direct or mapped",
+               "how experts that have no room in memory are read: through the page cache or past it",
                choice_row<&Settings::io>},
+    SettingRow{"read_timeout", "integer", "30", "1 to 86400",
+               "seconds that a token waits for a disk that gives nothing, before it ends with an error",
+               int_row<&Settings::read_timeout, 1, 86400>},
     SettingRow{"log_level", "choice", "info", "error, warn, info or debug", "which log lines are written",
                choice_row<&Settings::log_level>},
 };

@@ -34,6 +34,7 @@ struct Settings {
   bool mmap_exec = false;
   int stream_count = 8;
   std::string io = "auto";
+  int read_timeout = 30;  ///< seconds
   std::string log_level = "info";
 };
 

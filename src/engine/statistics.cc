@@ -70,11 +70,36 @@ void add_facts(const EngineFacts& facts, Json& json) {
   json.set("memory", std::move(memory));
   json.set("isa", facts.isa);
   json.set("threads", facts.threads);
-  json.set("io", "buffered");
+  json.set("io", facts.io);
 }
 
-Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, int64_t prompt_tokens,
-                int64_t generated_tokens) {
+Json store_json(const store::StoreStatistics& s) {
+  Json json;
+  json.set("streams", s.streams);
+  json.set("slots", s.slots);
+  json.set("resident", s.resident);
+  json.set("hits", s.hits);
+  json.set("misses", s.misses);
+  json.set("demanded", s.demanded);
+  json.set("guessed", s.guessed);
+  json.set("guesses_used", s.guesses_used);
+  json.set("evictions", s.evictions);
+  json.set("bytes_read", s.bytes_read);
+  json.set("guessed_bytes", s.guessed_bytes);
+  json.set("reads", s.reads);
+  json.set("failed_reads", s.failed_reads);
+  json.set("overdue_reads", s.overdue_reads);
+  json.set("wait_seconds", s.wait_seconds);
+  json.set("read_seconds", s.read_seconds);
+  json.set("pack_seconds", s.pack_seconds);
+  json.set("slowest_read_seconds", s.slowest_read_seconds);
+  json.set("bytes_per_second", ratio(static_cast<double>(s.bytes_read), s.reading_seconds));
+  json.set("probe_bytes_per_second", s.probe_bytes_per_second);
+  return json;
+}
+
+Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, const store::StoreStatistics& store,
+                int64_t prompt_tokens, int64_t generated_tokens) {
   Json json;
   json.set("model", facts.model);
   json.set("prompt_tokens", prompt_tokens);
@@ -90,6 +115,7 @@ Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, int64
   decode.set("experts", experts_json(stats.decode));
   json.set("decode", std::move(decode));
   json.set("activations", activations_json(stats, facts));
+  json.set("store", store_json(store));
   add_facts(facts, json);
   return json;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "store/expert_store.h"
 
 namespace colibri::engine {
 
@@ -47,12 +48,15 @@ struct EngineFacts {
   std::string isa;
   int threads = 0;
   int n_moe_layers = 0, n_experts = 0;
+  std::string io = "buffered";
 };
 
 /// Adds "memory", "isa", "threads" and "io".
 void add_facts(const EngineFacts& facts, Json& json);
+/// What the store holds and did since the engine was opened.
+Json store_json(const store::StoreStatistics& store);
 
-Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, int64_t prompt_tokens,
-                int64_t generated_tokens);
+Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, const store::StoreStatistics& store,
+                int64_t prompt_tokens, int64_t generated_tokens);
 
 }  // namespace colibri::engine

@@ -36,12 +36,24 @@ Status Engine::step() {
   const Clock::time_point start = Clock::now();
   routing_->begin(scheduler_->scheduled());
   backend_->watch(nobody_waits, &scheduler_->scheduled());
+  if (experts_) experts_->begin_step(batch.rows(), nobody_waits, &scheduler_->scheduled());
   COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(batch, &*routing_));
+  if (experts_) credit_waiting();
   for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->n_computed += segment.rows.n_rows;
   report_evaluations(hidden);
   finish_prefill_slices(start);
   sample_and_emit(hidden);
   return {};
+}
+
+// What the step waited for experts, all of its sequences waited.
+void Engine::credit_waiting() {
+  const double waited = experts_->wait_seconds() - waited_before_;
+  waited_before_ += waited;
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+    SequenceStatistics& stats = segment.sequence->stats;
+    (segment.prefill ? stats.prefill : stats.decode).experts.wait_seconds += waited;
+  }
 }
 
 void Engine::run() {
@@ -59,10 +71,17 @@ void Engine::run() {
   reap();
 }
 
-// Takes over what was submitted; false when the engine closes.
+// Takes over what was submitted; false when the engine closes. Between requests the store may read ahead.
 bool Engine::wait_for_work() {
+  constexpr std::chrono::milliseconds kTendEvery(5);
+  const auto ready = [this] { return stop_ || poked_ || !incoming_.empty() || scheduler_->has_work(); };
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return stop_ || poked_ || !incoming_.empty() || scheduler_->has_work(); });
+  while (!ready()) {
+    lock.unlock();
+    const bool more = experts_ && experts_->tend();
+    lock.lock();
+    more ? static_cast<void>(wake_.wait_for(lock, kTendEvery, ready)) : wake_.wait(lock, ready);
+  }
   poked_ = false;
   for (auto& sequence : incoming_) scheduler_->add(std::move(sequence));
   incoming_.clear();
@@ -82,7 +101,21 @@ void Engine::fail_step(const Error& error) {
     for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->cancelled = true;
     return;
   }
+  // An expert that cannot be read ends the sequences that need it. The others lose nothing: the step changed none of
+  // their state, and the next one computes the same again.
+  bool anybody = false;
+  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+    if (!concerns(segment, error)) continue;
+    finish(*segment.sequence, "error", &error);
+    anybody = true;
+  }
+  if (anybody) return;
   for (const ScheduledSegment& segment : scheduler_->scheduled()) finish(*segment.sequence, "error", &error);
+}
+
+bool Engine::concerns(const ScheduledSegment& segment, const Error& error) const {
+  if (error.code != ErrorCode::kIo || !experts_ || !experts_->last_failure()) return true;
+  return routing_->chose(segment, experts_->last_failure()->second);
 }
 
 void Engine::reap() { scheduler_->remove_ended(*cache_); }

@@ -1,14 +1,24 @@
 #include "engine/step_routing.h"
 
+#include <algorithm>
+
 namespace colibri::engine {
 
-StepRouting::StepRouting(const model::ModelSpec& spec)
-    : n_experts_(spec.moe.router.n_experts), seen_(static_cast<size_t>(spec.moe.router.n_experts)) {
+StepRouting::StepRouting(const model::ModelSpec& spec, std::vector<int64_t> expert_bytes)
+    : n_experts_(spec.moe.router.n_experts),
+      expert_bytes_(std::move(expert_bytes)),
+      seen_(static_cast<size_t>(n_experts_)),
+      miss_(static_cast<size_t>(n_experts_)) {
   int moe = 0;
   for (const model::LayerSpec& layer : spec.layers) moe_index_.push_back(layer.moe ? moe++ : -1);
 }
 
-void StepRouting::on_route(int layer, const int32_t* ids, const float* weights, int64_t, int top_k) {
+void StepRouting::on_route(int layer, const int32_t* ids, const float* weights, int64_t, int top_k,
+                           std::span<const int32_t> missing) {
+  ids_ = ids;
+  top_k_ = top_k;
+  std::fill(miss_.begin(), miss_.end(), Miss::kNone);
+  for (const int32_t e : missing) miss_[static_cast<size_t>(e)] = Miss::kNew;
   for (const ScheduledSegment& segment : *scheduled_) {
     const int64_t offset = segment.rows.first_row * top_k;
     credit(segment, moe_index_[static_cast<size_t>(layer)], ids + offset, segment.rows.n_rows * top_k);
@@ -30,8 +40,21 @@ void StepRouting::credit(const ScheduledSegment& segment, int moe_layer, const i
     ++activations[id];
     if (seen_[id] == stamp_) continue;
     seen_[id] = stamp_;
-    ++use.hits;  // a resident store always has it
+    if (miss_[id] == Miss::kNone) {
+      ++use.hits;
+      continue;
+    }
+    ++use.misses;
+    if (miss_[id] == Miss::kNew) use.bytes_read += static_cast<uint64_t>(expert_bytes_[static_cast<size_t>(moe_layer)]);
+    miss_[id] = Miss::kCounted;
   }
+}
+
+bool StepRouting::chose(const ScheduledSegment& segment, int32_t expert) const {
+  if (ids_ == nullptr) return false;
+  const int32_t* first = ids_ + segment.rows.first_row * top_k_;
+  const int32_t* end = first + segment.rows.n_rows * top_k_;
+  return std::find(first, end, expert) != end;
 }
 
 }  // namespace colibri::engine

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "engine/scheduler.h"
@@ -14,10 +15,14 @@ namespace colibri::engine {
 
 class StepRouting final : public model::RoutingObserver {
  public:
-  explicit StepRouting(const model::ModelSpec& spec);
+  /// `expert_bytes` [MoE layers]: what reading an expert takes.
+  StepRouting(const model::ModelSpec& spec, std::vector<int64_t> expert_bytes);
   /// `scheduled` must stay as it is until the step's forward pass is over.
   void begin(const std::vector<ScheduledSegment>& scheduled) { scheduled_ = &scheduled; }
-  void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k) override;
+  void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k,
+                std::span<const int32_t> missing) override;
+  /// A row of the segment chose this expert in the layer that was routed last.
+  bool chose(const ScheduledSegment& segment, int32_t expert) const;
 
  private:
   void credit(const ScheduledSegment& segment, int moe_layer, const int32_t* ids, int64_t count);
@@ -25,8 +30,13 @@ class StepRouting final : public model::RoutingObserver {
   const std::vector<ScheduledSegment>* scheduled_ = nullptr;
   std::vector<int> moe_index_;  // decoder layer -> number among MoE layers
   int n_experts_;
+  std::vector<int64_t> expert_bytes_;
   std::vector<uint64_t> seen_;  // [experts], stamp of the last (segment, layer) that wanted it
   uint64_t stamp_ = 0;
+  enum class Miss : uint8_t { kNone, kNew, kCounted };  // kCounted: its bytes are on a sequence's account
+  std::vector<Miss> miss_;                              // [experts], of the layer routed last
+  const int32_t* ids_ = nullptr;                        // of the layer routed last
+  int top_k_ = 0;
 };
 
 }  // namespace colibri::engine

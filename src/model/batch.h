@@ -32,8 +32,10 @@ using Logits = Rows;
 class RoutingObserver {
  public:
   virtual ~RoutingObserver() = default;
-  /// ids, weights [batch rows, top_k], by descending weight; `layer` counts all decoder layers.
-  virtual void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k) = 0;
+  /// ids, weights [batch rows, top_k], by descending weight, valid until the layer is done; `layer` counts all decoder
+  /// layers. `missing`: the chosen experts that were not in memory, ascending.
+  virtual void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k,
+                        std::span<const int32_t> missing) = 0;
 };
 
 }  // namespace colibri::model

@@ -83,6 +83,8 @@ Workspace carve(const ModelSpec& spec, const DecoderLimits& limits, Carver& carv
   w.shared_gate = carver.rows(n, 1);
   w.expert_ids = carver.take<int32_t>(n * spec.moe.router.top_k);
   w.expert_weights = carver.take<float>(n * spec.moe.router.top_k);
+  w.guessed_ids = carver.take<int32_t>(limits.max_apart_rows * spec.moe.router.top_k);
+  w.guessed_weights = carver.take<float>(limits.max_apart_rows * spec.moe.router.top_k);
   w.logits = carver.rows(limits.max_logit_rows, spec.vocab_size);
   w.logit_input = carver.rows(limits.max_logit_rows, hidden);
   w.rope_cos = carver.take<float>(table);
@@ -104,6 +106,7 @@ compute::BackendLimits backend_limits(const ModelSpec& spec, const DecoderLimits
   b.n_heads = spec.attention.n_heads;
   b.n_kv_heads = spec.attention.n_kv_heads;
   b.max_segments = limits.max_segments;
+  b.max_apart_rows = limits.max_apart_rows;
   return b;
 }
 

@@ -22,6 +22,9 @@ struct DecoderLimits {
   int64_t max_logit_rows = 1;  ///< rows of one head() call
   int max_segments = 1;
   int64_t context = 1;  ///< positions
+  /// Rows whose experts may compute in the order in which they arrive; 0 when all are resident.
+  int64_t max_apart_rows = 0;
+  int guesses_per_row = 0;  ///< experts of the next layer that may be read ahead, at most top_k; 0: none
 };
 
 /// The activations of one batch, [max_rows, ...] each, and the tables that every layer reads.
@@ -35,6 +38,8 @@ struct Workspace {
   Rows shared_gate;          ///< [1]
   int32_t* expert_ids;       ///< [max_rows, top_k]
   float* expert_weights;     ///< [max_rows, top_k]
+  int32_t* guessed_ids;      ///< [max_apart_rows, top_k]
+  float* guessed_weights;    ///< [max_apart_rows, top_k]
   Rows logits, logit_input;  ///< [max_logit_rows, vocab], [max_logit_rows, hidden]
   float *rope_cos, *rope_sin;
 };
@@ -71,6 +76,8 @@ class Decoder {
   Status check_abandoned() const;
   Status feed_forward(int layer, int64_t rows, RoutingObserver* observer);
   Status mix_experts(int layer, int64_t rows, RoutingObserver* observer);
+  Status run_experts(store::ExpertLeases& leases, Rows normed, Rows branch);
+  void guess_experts(int layer, int64_t rows);
   void shared_expert(const LayerWeights& weights, int64_t rows);
   void mlp(const ExpertWeights& weights, Rows x, Rows out);
   void norm_and_rope(const LayerWeights& weights, const Batch& batch, Rows q, Rows k, Rows v);

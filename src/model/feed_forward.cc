@@ -30,14 +30,52 @@ Status Decoder::mix_experts(int layer, int64_t rows, RoutingObserver* observer) 
   backend.matmul(normed, w.router, nullptr, router_logits);
   backend.route(router_logits, moe.router, ws_.expert_ids, ws_.expert_weights);
   COLIBRI_TRY(check_abandoned());  // nobody may see the choices of work that was skipped
-  if (observer != nullptr) observer->on_route(layer, ws_.expert_ids, ws_.expert_weights, rows, top_k);
   const std::span<const int32_t> ids(ws_.expert_ids, static_cast<size_t>(rows * top_k));
-  COLIBRI_ASSIGN(const store::ExpertLeases leases,
-                 parts_.experts->acquire(moe_index_[static_cast<size_t>(layer)], ids));
-  backend.experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+  const bool few = rows <= limits_.max_apart_rows;
+  store::ExpertLeases leases =
+      parts_.experts->acquire(moe_index_[static_cast<size_t>(layer)], ids,
+                              few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
+  if (observer != nullptr)
+    observer->on_route(layer, ws_.expert_ids, ws_.expert_weights, rows, top_k, leases.missing());
+  if (few && limits_.guesses_per_row > 0) guess_experts(layer, rows);
+  COLIBRI_TRY(run_experts(leases, normed, branch));
   backend.add(x, branch);
   if (moe.shared_width > 0) shared_expert(w, rows);
   return {};
+}
+
+// Experts that are in memory compute while the others arrive.
+Status Decoder::run_experts(store::ExpertLeases& leases, Rows normed, Rows branch) {
+  compute::Backend& backend = *parts_.backend;
+  const int top_k = parts_.spec->moe.router.top_k;
+  if (leases.all_there()) {
+    backend.experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+    return {};
+  }
+  backend.begin_experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+  for (;;) {
+    COLIBRI_ASSIGN(const std::span<const int32_t> ready, leases.next());
+    if (ready.empty()) break;
+    backend.add_experts(ready);
+  }
+  backend.end_experts();
+  return {};
+}
+
+// The next router on the present state tells most of what the next layer will want.
+void Decoder::guess_experts(int layer, int64_t rows) {
+  const int next = layer + 1;
+  if (next >= parts_.spec->n_layers() || !parts_.spec->layers[static_cast<size_t>(next)].moe) return;
+  compute::Backend& backend = *parts_.backend;
+  const compute::RouterParams& router = parts_.spec->moe.router;
+  const LayerWeights& w = parts_.weights->layers[static_cast<size_t>(next)];
+  const Rows guess = ws_.branch.slice(0, rows), logits = ws_.router_logits.slice(0, rows);
+  backend.rms_norm(ws_.x.slice(0, rows), w.ffn_norm, parts_.spec->norm_eps, guess);
+  backend.matmul(guess, w.router, nullptr, logits);
+  backend.route(logits, router, ws_.guessed_ids, ws_.guessed_weights);
+  for (int64_t r = 0; r < rows; ++r)
+    parts_.experts->expect(moe_index_[static_cast<size_t>(next)],
+                           {ws_.guessed_ids + r * router.top_k, static_cast<size_t>(limits_.guesses_per_row)});
 }
 
 void Decoder::shared_expert(const LayerWeights& w, int64_t rows) {

@@ -255,6 +255,7 @@ class WeightPlanner {
       plan_.dense_bytes_ += platform::aligned_bytes(job.source.packed_size());
       account(job.source);
     }
+    plan_.dense_file_bytes_ = plan_.file_bytes_;
     for (const ExpertSource& expert : plan_.experts_)
       for (const MatrixSource* source : {&expert.gate, &expert.up, &expert.down}) account(*source);
   }

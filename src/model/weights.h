@@ -61,7 +61,8 @@ class WeightPlan {
   int64_t dense_bytes() const { return dense_bytes_; }                          ///< arena memory for place_dense
   int64_t expert_bytes() const;                                                 ///< arena memory for a resident store
   const store::StagingNeed& staging() const { return staging_; }                ///< per loading thread
-  int64_t file_bytes() const { return file_bytes_; }                            ///< that will be read in all
+  int64_t file_bytes() const { return file_bytes_; }                            ///< of everything
+  int64_t dense_file_bytes() const { return dense_file_bytes_; }                ///< without the experts
   const std::vector<store::ExpertSource>& experts() const { return experts_; }  ///< [moe layers, n_experts]
   const std::vector<VectorJob>& vectors() const { return vectors_; }
   const std::vector<MatrixJob>& matrices() const { return matrices_; }
@@ -81,7 +82,7 @@ class WeightPlan {
   std::vector<store::ExpertSource> experts_;
   int64_t dense_bytes_ = 0;
   store::StagingNeed staging_;
-  int64_t file_bytes_ = 0;
+  int64_t file_bytes_ = 0, dense_file_bytes_ = 0;
 };
 
 /// Reads a vector as floats, un-interleaved. kInvalidModel with the index when a value is not finite.

@@ -28,6 +28,7 @@ class File {
 
   const std::string& path() const { return path_; }
   int64_t size_bytes() const { return size_bytes_; }
+  int descriptor() const { return fd_; }  ///< for platform/ only
   /// Fills `out` from `offset`; loops over short reads and EINTR. kIo names file, offset and reason; an end of file
   /// inside the range says that the file was truncated.
   Status read_at(int64_t offset, std::span<std::byte> out) const;

@@ -29,6 +29,8 @@ class Arena {
   std::byte* data() const { return data_; }
   /// At least what was asked for: whole pages.
   int64_t size_bytes() const { return size_bytes_; }
+  /// Makes every page memory now, if it was not yet. kDoesNotFit when the system refuses.
+  Status make_resident();
   /// Hands out the next `bytes`, 64-byte aligned. REQUIRES: they fit.
   std::byte* take(int64_t bytes);
   int64_t used_bytes() const { return used_bytes_; }

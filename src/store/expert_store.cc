@@ -2,6 +2,14 @@
 
 namespace colibri::store {
 
+ExpertLeases::~ExpertLeases() {
+  if (store_ != nullptr) store_->end_lease();
+}
+bool ExpertLeases::all_there() const { return store_->all_there(); }
+Result<std::span<const int32_t>> ExpertLeases::next() { return store_->next(); }
+std::span<const ExpertWeights* const> ExpertLeases::by_expert() const { return store_->by_expert(); }
+std::span<const int32_t> ExpertLeases::missing() const { return store_->missing(); }
+
 ExpertStore::ExpertStore(int n_layers, int n_experts)
     : n_layers_(n_layers),
       n_experts_(n_experts),

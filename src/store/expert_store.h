@@ -1,14 +1,24 @@
-// ExpertStore: where experts live. The model asks for the experts of one layer and gets leases; it never learns whether
-// they were in memory already.
+// ExpertStore: where experts live. The model asks for the experts of one layer and gets leases; it never learns where
+// they were.
 //
-// Invariant: while an ExpertLeases object lives, the weights it names are complete and stay where they are.
-// Thread-safety: acquire() is called by the engine thread; activations() by any thread.
+// Two stores: everything resident (a model that fits), and streaming, which keeps some experts in slots and reads the
+// others when they are wanted. A lease hands experts out as they arrive, those in memory first:
+//
+//   COLIBRI_ASSIGN(ExpertLeases leases, store.acquire(layer, ids, rows, ArrivalOrder::kAny));
+//   for (;;) { COLIBRI_ASSIGN(const auto ready, leases.next()); if (ready.empty()) break; ... }
+//
+// Invariant: from the moment in which next() names an expert until the next call of next(), or the end of the
+// ExpertLeases, its weights are complete and stay where they are.
+// Thread-safety: the engine's thread; activations() and statistics() by any thread. Allocates nothing after its
+// creation, except for error messages.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -19,29 +29,72 @@
 
 namespace colibri::store {
 
-/// Pinned experts of one layer, by expert number; null where an expert was not asked for. Move-only: the pin ends with
-/// it.
+/// In which order a lease hands experts out.
+enum class ArrivalOrder {
+  kAny,        ///< as they arrive
+  kAscending,  ///< by expert number, a few at a time
+};
+
+class ExpertStore;
+
+/// The experts of one layer that one step wants. Move-only: the pins end with it, and at most one exists at a time.
 class ExpertLeases {
  public:
-  explicit ExpertLeases(std::span<const ExpertWeights* const> by_expert) : by_expert_(by_expert) {}
-  ExpertLeases(ExpertLeases&&) = default;
-  ExpertLeases& operator=(ExpertLeases&&) = default;
+  explicit ExpertLeases(ExpertStore& store) : store_(&store) {}
+  ExpertLeases(ExpertLeases&& other) noexcept : store_(std::exchange(other.store_, nullptr)) {}
+  ExpertLeases& operator=(ExpertLeases&&) = delete;
   ExpertLeases(const ExpertLeases&) = delete;
   ExpertLeases& operator=(const ExpertLeases&) = delete;
+  ~ExpertLeases();
 
-  std::span<const ExpertWeights* const> by_expert() const { return by_expert_; }
+  /// Every wanted expert is in memory and stays there while this lives: no need to call next().
+  bool all_there() const;
+  /// Experts that are there now and were not handed out before, ascending; waits when there are none yet. Empty: all
+  /// were handed out. Errors: kIo with expert, file and offset; kCancelled when the watcher says so.
+  Result<std::span<const int32_t>> next();
+  /// By expert number: shapes and encodings of all wanted ones, data of those that are there.
+  std::span<const ExpertWeights* const> by_expert() const;
+  /// Wanted experts that were not in memory when they were asked for, ascending.
+  std::span<const int32_t> missing() const;
 
  private:
-  std::span<const ExpertWeights* const> by_expert_;
+  ExpertStore* store_;
+};
+
+/// What a store did since it was opened, and what it holds.
+struct StoreStatistics {
+  bool streams = false;
+  int64_t slots = 0, resident = 0;                                      ///< experts
+  uint64_t hits = 0, misses = 0;                                        ///< an expert wanted by a step
+  uint64_t demanded = 0, guessed = 0, guesses_used = 0, evictions = 0;  ///< experts read, and dropped
+  uint64_t bytes_read = 0, guessed_bytes = 0;
+  uint64_t reads = 0, failed_reads = 0, overdue_reads = 0;
+  double wait_seconds = 0;  ///< that steps waited for experts
+  double read_seconds = 0, pack_seconds = 0, slowest_read_seconds = 0;
+  double reading_seconds = 0;         ///< with at least one read under way
+  double probe_bytes_per_second = 0;  ///< what the disk gave when the engine was opened; 0: not measured
 };
 
 class ExpertStore {
  public:
   virtual ~ExpertStore() = default;
 
+  /// A step over `rows` tokens begins. `stop` is asked while a step waits; it may be null.
+  virtual void begin_step(int64_t /*rows*/, bool (* /*stop*/)(const void*), const void* /*context*/) {}
   /// Pins the experts that `ids` names (any order, repeats allowed) of the given MoE layer (counted among MoE layers)
-  /// and counts one activation per id. Allocates nothing.
-  virtual Result<ExpertLeases> acquire(int moe_layer, std::span<const int32_t> ids) = 0;
+  /// and counts one activation per id.
+  virtual ExpertLeases acquire(int moe_layer, std::span<const int32_t> ids, ArrivalOrder order) = 0;
+  /// `ids` of a later layer will probably be wanted: they may be read while the disk is idle.
+  virtual void expect(int /*moe_layer*/, std::span<const int32_t> /*ids*/) {}
+  /// Work between steps: reads what was hot in the last run. True while there is more to do.
+  virtual bool tend() { return false; }
+
+  /// The layer and expert whose reading failed last, for finding out whom it concerns.
+  std::optional<std::pair<int, int>> last_failure() const { return last_failure_; }
+  virtual StoreStatistics statistics() const = 0;
+  virtual double wait_seconds() const { return 0; }
+  /// [n_layers, n_experts]: fading number of activations, for the next run; empty when the store keeps none.
+  virtual std::vector<float> heat() const { return {}; }
 
   int n_layers() const { return n_layers_; }
   int n_experts() const { return n_experts_; }
@@ -51,8 +104,18 @@ class ExpertStore {
   }
 
  protected:
+  friend class ExpertLeases;
   ExpertStore(int n_layers, int n_experts);
   void count(int moe_layer, std::span<const int32_t> ids);
+
+  // Of the one lease there is.
+  virtual bool all_there() const = 0;
+  virtual Result<std::span<const int32_t>> next() = 0;
+  virtual std::span<const ExpertWeights* const> by_expert() const = 0;
+  virtual std::span<const int32_t> missing() const = 0;
+  virtual void end_lease() = 0;
+
+  std::optional<std::pair<int, int>> last_failure_;
 
  private:
   int n_layers_;

@@ -133,10 +133,10 @@ TEST(ResidentStore, LeasesGiveTheExpertsThatWereLoadedAndActivationsAreCounted) 
   std::vector<std::byte> staging(static_cast<size_t>(need.bytes()));
   ASSERT_TRUE(load_matrices(catalog, jobs, 1, staging, {}).ok());
   const std::vector<int32_t> ids = {1, 0, 1};
-  const auto leases = store->acquire(1, ids);
-  ASSERT_TRUE(leases.ok());
+  const ExpertLeases leases = store->acquire(1, ids, ArrivalOrder::kAny);
+  ASSERT_TRUE(leases.all_there());
   std::vector<float> row(20);
-  unpack_row(leases->by_expert()[1]->down, 0, row.data());
+  unpack_row(leases.by_expert()[1]->down, 0, row.data());
   EXPECT_EQ(row[0], 100 * 48);  // layer 1, expert 1 is the fourth part
   EXPECT_EQ(store->activations(1, 1), 2u);
   EXPECT_EQ(store->activations(1, 0), 1u);

@@ -36,6 +36,7 @@ struct MatrixSource {
 struct ExpertSource {
   MatrixSource gate, up, down;
   int64_t packed_size() const { return gate.packed_size() + up.packed_size() + down.packed_size(); }
+  int64_t file_size() const { return gate.file_size() + up.file_size() + down.file_size(); }
 };
 
 /// Staging memory that one thread needs for a set of matrices: bytes as they are read, and a panel of reordered rows.

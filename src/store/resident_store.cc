@@ -1,19 +1,20 @@
 // The store of a model that fits: everything is read once.
+#include <algorithm>
+#include <utility>
+
 #include "store/expert_store.h"
+#include "store/slot_plan.h"
 
 namespace colibri::store {
 namespace {
-
-int64_t aligned_expert_bytes(const ExpertSource& source) {
-  return platform::aligned_bytes(source.gate.packed_size()) + platform::aligned_bytes(source.up.packed_size()) +
-         platform::aligned_bytes(source.down.packed_size());
-}
 
 class ResidentStore final : public ExpertStore {
  public:
   ResidentStore(int n_layers, int n_experts) : ExpertStore(n_layers, n_experts) {
     weights_.resize(static_cast<size_t>(n_layers) * static_cast<size_t>(n_experts));
     for (const ExpertWeights& w : weights_) pointers_.push_back(&w);
+    wanted_.resize(static_cast<size_t>(n_experts));
+    ready_.reserve(static_cast<size_t>(n_experts));
   }
 
   void place(std::span<const ExpertSource> experts, platform::Arena& arena, std::vector<LoadJob>& jobs) {
@@ -25,13 +26,34 @@ class ResidentStore final : public ExpertStore {
     }
   }
 
-  Result<ExpertLeases> acquire(int moe_layer, std::span<const int32_t> ids) override {
+  ExpertLeases acquire(int moe_layer, std::span<const int32_t> ids, ArrivalOrder) override {
     count(moe_layer, ids);
-    const auto n = static_cast<size_t>(n_experts());
-    return ExpertLeases(std::span(pointers_).subspan(static_cast<size_t>(moe_layer) * n, n));
+    layer_ = moe_layer;
+    for (const int32_t id : ids) wanted_[static_cast<size_t>(id)] = 1;
+    return ExpertLeases(*this);
+  }
+  StoreStatistics statistics() const override {
+    StoreStatistics s;
+    s.slots = s.resident = static_cast<int64_t>(weights_.size());
+    return s;
   }
 
  private:
+  bool all_there() const override { return true; }
+  std::span<const int32_t> missing() const override { return {}; }
+  std::span<const ExpertWeights* const> by_expert() const override {
+    const auto n = static_cast<size_t>(n_experts());
+    return std::span(pointers_).subspan(static_cast<size_t>(layer_) * n, n);
+  }
+  // All at once, then none.
+  Result<std::span<const int32_t>> next() override {
+    ready_.clear();
+    for (int32_t e = 0; e < n_experts(); ++e)
+      if (std::exchange(wanted_[static_cast<size_t>(e)], char{0}) != 0) ready_.push_back(e);
+    return std::span<const int32_t>(ready_);
+  }
+  void end_lease() override { std::fill(wanted_.begin(), wanted_.end(), char{0}); }
+
   static PackedMatrix place_one(const MatrixSource& source, platform::Arena& arena, std::vector<LoadJob>& jobs) {
     std::byte* data = arena.take(source.packed_size());
     jobs.push_back({source, data});
@@ -40,13 +62,16 @@ class ResidentStore final : public ExpertStore {
 
   std::vector<ExpertWeights> weights_;          // [n_layers, n_experts]
   std::vector<const ExpertWeights*> pointers_;  // the same, as leases hand them out
+  int layer_ = 0;                               // of the lease
+  std::vector<char> wanted_;                    // [n_experts], of the lease, not handed out
+  std::vector<int32_t> ready_;
 };
 
 }  // namespace
 
 int64_t resident_store_bytes(std::span<const ExpertSource> experts) {
   int64_t bytes = 0;
-  for (const ExpertSource& source : experts) bytes += aligned_expert_bytes(source);
+  for (const ExpertSource& source : experts) bytes += slot_bytes(source);
   return bytes;
 }
 

@@ -13,7 +13,7 @@ from cli.harness import BIN, BARE, DEMO, CliTest, clean_environment, without_pro
 
 GREEDY = ("--temperature", 0)
 STATS_KEYS = ["model", "prompt_tokens", "generated_tokens", "finish_reason", "load_seconds", "time_to_first_token_seconds", "prefill",
-              "decode", "activations", "memory", "isa", "threads", "io"]
+              "decode", "activations", "store", "memory", "isa", "threads", "io"]
 EXPERT_KEYS = ["hits", "misses", "hit_rate", "bytes_read", "bytes_per_token", "wait_seconds"]
 
 

@@ -38,9 +38,12 @@ class CpuBackend final : public Backend {
   void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) override;
   void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
                std::span<const ExpertWeights* const> experts, Rows out) override;
+  void begin_experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+                     std::span<const ExpertWeights* const> experts, Rows out) override;
+  void add_experts(std::span<const int32_t> numbers) override;
+  void end_experts() override;
 
  private:
-  struct ExpertCall;
   /// Rows of inputs in the forms that kernels read; a form that no matrix needs may be missing.
   struct InputRows {
     const float* const* floats = nullptr;
@@ -60,6 +63,20 @@ class CpuBackend final : public Backend {
   struct ExpertGroup {
     const ExpertWeights* expert;
     int64_t first_slot, rows;
+  };
+  /// What begin_experts was called with, and what follows from it.
+  struct ExpertCall {
+    Rows x;
+    const int32_t* ids;
+    const float* weights;
+    int top_k;
+    std::span<const ExpertWeights* const> experts;
+    Rows out;
+    bool apart;                             ///< outputs are kept apart until end_experts
+    int64_t n_active = 0;                   ///< experts that have rows: scratch_.active[0 .. n_active)
+    const ExpertWeights* sample = nullptr;  ///< one of them; all have its shape
+    InputRows inputs{}, hidden{};           ///< by slot
+    bool float_inputs = false, strip_inputs = false, float_hidden = false, strip_hidden = false;
   };
 
   /// Calls body(row) for every row; in parallel when `elements` per row make it worth waking anybody.
@@ -90,12 +107,14 @@ class CpuBackend final : public Backend {
                        OutputTile out, int thread);
   void multiply_expanded(TileJob job, const PackedMatrix& w, int64_t panel, int thread);
 
+  void start_experts(const ExpertCall& call);
   void group_rows(ExpertCall& call);
   void check_experts(ExpertCall& call);
-  ExpertGroup group_of(const ExpertCall& call, int64_t active) const;
-  void gate_and_up(const ExpertCall& call);
-  void store_hidden(const ExpertCall& call, const float* hidden, int64_t slot, int64_t strip, int64_t width);
-  void down(const ExpertCall& call);
+  ExpertGroup group_of(int32_t expert) const;
+  void gate_and_up(std::span<const int32_t> numbers);
+  void store_hidden(const float* hidden, int64_t slot, int64_t strip, int64_t n);
+  void down(std::span<const int32_t> numbers);
+  void down_apart(std::span<const int32_t> numbers);
 
   const Isa& isa_;
   const KernelTable& kernels_;
@@ -105,6 +124,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<ThreadPool> pool_;
   platform::Arena arena_;
   Scratch scratch_;
+  ExpertCall call_{};
 };
 
 }  // namespace colibri::compute

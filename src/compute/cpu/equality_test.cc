@@ -329,6 +329,32 @@ struct RandomExperts {
   }
 };
 
+/// The experts that rows chose, ascending; shuffled in groups when any order is allowed.
+std::vector<std::vector<int32_t>> arrivals(Random& random, std::span<const int32_t> ids, bool any_order) {
+  std::vector<int32_t> chosen(ids.begin(), ids.end());
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  std::vector<std::vector<int32_t>> groups;
+  for (size_t first = 0; first < chosen.size();) {
+    const size_t n = 1 + static_cast<size_t>(random.below(static_cast<int64_t>(chosen.size() - first)));
+    groups.emplace_back(chosen.begin() + static_cast<long>(first), chosen.begin() + static_cast<long>(first + n));
+    first += n;
+  }
+  if (!any_order) return groups;
+  for (size_t i = groups.size(); i > 1; --i)
+    std::swap(groups[i - 1], groups[static_cast<size_t>(random.below(static_cast<int64_t>(i)))]);
+  return groups;
+}
+
+/// All at once, or as they might arrive from a disk.
+void run_experts(Random& random, Backend& backend, Rows x, std::span<const int32_t> ids, const float* weights,
+                 int top_k, std::span<const ExpertWeights* const> experts, Rows out) {
+  if (random.below(2) == 0) return backend.experts(x, ids.data(), weights, top_k, experts, out);
+  backend.begin_experts(x, ids.data(), weights, top_k, experts, out);
+  for (const auto& group : arrivals(random, ids, x.rows <= test_limits().max_apart_rows)) backend.add_experts(group);
+  backend.end_experts();
+}
+
 void expect_equal_experts(Random& random, const Machines& all) {
   const int64_t hidden = 32 * (1 + random.below(12)), width = 32 * (1 + random.below(12)),
                 n_experts = 1 + random.below(12), rows = 1 + random.below(60);
@@ -343,15 +369,16 @@ void expect_equal_experts(Random& random, const Machines& all) {
   expect_equal_everywhere(
       random, rows, hidden,
       [&](Backend& backend, int64_t first, int64_t count, Rows out) {
-        backend.experts(x.rows().slice(first, count), ids.data() + first * top_k, mix.rows().row(first), top_k,
-                        experts.pointers, out);
+        const std::span<const int32_t> chosen(ids.data() + first * top_k, static_cast<size_t>(count * top_k));
+        run_experts(random, backend, x.rows().slice(first, count), chosen, mix.rows().row(first), top_k,
+                    experts.pointers, out);
       },
       all);
 }
 
-TEST(Equality, ExpertsHoweverTheRowsAreGrouped) {
+TEST(Equality, ExpertsHoweverTheRowsAreGroupedAndWheneverTheyArrive) {
   Random random(8);
-  for (int trial = 0; trial < 16; trial += COLIBRI_TEST_STEP) expect_equal_experts(random, machines());
+  for (int trial = 0; trial < 32; trial += COLIBRI_TEST_STEP) expect_equal_experts(random, machines());
   for (int trial = 0; trial < 4; trial += COLIBRI_TEST_STEP)
     expect_equal_experts(random, machines_without_quantised_activations());
 }

@@ -4,34 +4,50 @@
 //   2. gate_up:  hidden = silu(gate x) * up x, tasks (expert, one strip of the hidden width), stored as down reads it
 //   3. down:     tasks of output columns; each goes through the experts in ascending order and adds weight * output to
 //                the rows. So no two tasks touch the same output, and every output is one chain
+// Steps 2 and 3 are done for some experts at a time when they arrive so. Few rows may meet their experts in any order:
+// then step 3 keeps the outputs of all slots apart, and end_experts() adds them up, in the same order as always.
 #include "base/check.h"
 #include "compute/cpu/cpu_backend.h"
 
 namespace colibri::compute {
 
-struct CpuBackend::ExpertCall {
-  Rows x;
-  const int32_t* ids;
-  const float* weights;
-  int top_k;
-  std::span<const ExpertWeights* const> experts;
-  Rows out;
-  int64_t n_active = 0;                   ///< experts that have rows: scratch_.active[0 .. n_active)
-  const ExpertWeights* sample = nullptr;  ///< one of them; all have its shape
-  InputRows inputs, hidden;               ///< by slot
-  bool float_inputs = false, strip_inputs = false, float_hidden = false, strip_hidden = false;
-};
-
 void CpuBackend::experts(Rows x, const int32_t* ids, const float* weights, int top_k,
                          std::span<const ExpertWeights* const> experts, Rows out) {
-  COLIBRI_CHECK(x.rows == out.rows && x.width == out.width && top_k >= 1);
-  COLIBRI_CHECK(x.rows * top_k <= Scratch::assignments(limits_) && x.width <= Scratch::widest_input(limits_));
-  COLIBRI_CHECK(static_cast<int64_t>(experts.size()) <= limits_.n_experts);
-  if (x.rows == 0) return;
-  ExpertCall call{x, ids, weights, top_k, experts, out, 0, nullptr, {}, {}, false, false, false, false};
-  group_rows(call);
-  gate_and_up(call);
-  down(call);
+  start_experts({x, ids, weights, top_k, experts, out, false});
+  if (x.rows > 0) add_experts({scratch_.active, static_cast<size_t>(call_.n_active)});
+}
+
+void CpuBackend::begin_experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+                               std::span<const ExpertWeights* const> experts, Rows out) {
+  start_experts({x, ids, weights, top_k, experts, out, x.rows <= limits_.max_apart_rows});
+}
+
+void CpuBackend::start_experts(const ExpertCall& call) {
+  const Rows &x = call.x, &out = call.out;
+  COLIBRI_CHECK(x.rows == out.rows && x.width == out.width && call.top_k >= 1);
+  COLIBRI_CHECK(x.rows * call.top_k <= Scratch::assignments(limits_) && x.width <= Scratch::widest_input(limits_));
+  COLIBRI_CHECK(static_cast<int64_t>(call.experts.size()) <= limits_.n_experts);
+  call_ = call;
+  if (x.rows > 0) group_rows(call_);
+  for_each_row(out.rows, out.width, [&out](int64_t r) { std::fill_n(out.row(r), out.width, 0.0f); });
+}
+
+void CpuBackend::add_experts(std::span<const int32_t> numbers) {
+  gate_and_up(numbers);
+  call_.apart ? down_apart(numbers) : down(numbers);
+}
+
+// Slots are ordered by expert, so every row gets its outputs in ascending expert id.
+void CpuBackend::end_experts() {
+  if (!call_.apart) return;
+  const int64_t n = call_.x.rows * call_.top_k, width = call_.out.width;
+  constexpr int64_t kColumns = 512;
+  pool_->run(ceil_div(width, kColumns), [&](int64_t task, int) {
+    const int64_t column = task * kColumns, columns = std::min(kColumns, width - column);
+    for (int64_t slot = 0; slot < n; ++slot)
+      kernels_.add_scaled(call_.out.row(scratch_.grouped[slot]) + column, scratch_.slot_weights[slot],
+                          scratch_.apart + slot * width + column, columns);
+  });
 }
 
 void CpuBackend::group_rows(ExpertCall& call) {
@@ -82,60 +98,78 @@ void CpuBackend::check_experts(ExpertCall& call) {
   COLIBRI_CHECK((limits_.quantised_experts || !call.strip_hidden) && (limits_.float_experts || !call.float_hidden));
 }
 
-CpuBackend::ExpertGroup CpuBackend::group_of(const ExpertCall& call, int64_t active) const {
-  const int32_t e = scratch_.active[active];
-  const int64_t first = e > 0 ? scratch_.group_end[e - 1] : 0;
-  return {call.experts[static_cast<size_t>(e)], first, scratch_.group_end[e] - first};
+CpuBackend::ExpertGroup CpuBackend::group_of(int32_t expert) const {
+  const int64_t first = expert > 0 ? scratch_.group_end[expert - 1] : 0;
+  return {call_.experts[static_cast<size_t>(expert)], first, scratch_.group_end[expert] - first};
 }
 
-void CpuBackend::gate_and_up(const ExpertCall& call) {
-  const int64_t width = call.sample->gate.n, strips = Scratch::strips_of(width);
-  pool_->run(call.n_active * strips, [&](int64_t task, int thread) {
-    const ExpertGroup group = group_of(call, task / strips);
+void CpuBackend::gate_and_up(std::span<const int32_t> numbers) {
+  const int64_t width = call_.sample->gate.n, strips = Scratch::strips_of(width);
+  pool_->run(static_cast<int64_t>(numbers.size()) * strips, [&](int64_t task, int thread) {
+    const ExpertGroup group = group_of(numbers[static_cast<size_t>(task / strips)]);
     const int64_t strip = task % strips, n = std::min<int64_t>(kStripInputs, width - strip * kStripInputs);
     const int64_t panel = strip * kTilePanels, panels = ceil_div(n, kPanelWidth);
     float* gate = of_thread(scratch_.tiles, 2 * Scratch::kTileFloats, thread);
     float* up = gate + Scratch::kTileFloats;
     for (int64_t first = 0; first < group.rows; first += kRowBlock) {
       const int64_t slot = group.first_slot + first, rows = std::min(kRowBlock, group.rows - first);
-      const InputRows x = call.inputs.slice(slot, rows);
+      const InputRows x = call_.inputs.slice(slot, rows);
       multiply_panels(x, group.expert->gate, panel, panels, nullptr, {gate, kStripInputs}, thread);
       multiply_panels(x, group.expert->up, panel, panels, nullptr, {up, kStripInputs}, thread);
       for (int64_t r = 0; r < rows; ++r) {
         float* hidden = gate + r * kStripInputs;
         kernels_.silu_mul(hidden, up + r * kStripInputs, n, hidden);
-        store_hidden(call, hidden, slot + r, strip, n);
+        store_hidden(hidden, slot + r, strip, n);
       }
     }
   });
 }
 
 /// Columns [256 strip, 256 strip + n) of a slot's hidden row.
-void CpuBackend::store_hidden(const ExpertCall& call, const float* hidden, int64_t slot, int64_t strip, int64_t n) {
-  const int64_t width = call.sample->gate.n;
-  if (call.strip_hidden)
+void CpuBackend::store_hidden(const float* hidden, int64_t slot, int64_t strip, int64_t n) {
+  const int64_t width = call_.sample->gate.n;
+  if (call_.strip_hidden)
     kernels_.quantise(hidden, n, scratch_.hidden_strips + slot * Scratch::strips_of(width) + strip);
-  if (call.float_hidden) std::copy_n(hidden, n, scratch_.hidden_floats + slot * width + strip * kStripInputs);
+  if (call_.float_hidden) std::copy_n(hidden, n, scratch_.hidden_floats + slot * width + strip * kStripInputs);
 }
 
-void CpuBackend::down(const ExpertCall& call) {
-  const PackedMatrix& shape = call.sample->down;
+void CpuBackend::down(std::span<const int32_t> numbers) {
+  const PackedMatrix& shape = call_.sample->down;
   const int64_t panels_each = std::min(kTilePanels, ceil_div(shape.panels(), 4 * int64_t{threads()}));
   pool_->run(ceil_div(shape.panels(), panels_each), [&](int64_t task, int thread) {
     const int64_t panel = task * panels_each, panels = std::min(panels_each, shape.panels() - panel);
     const int64_t column = panel * kPanelWidth, n = std::min(panels * kPanelWidth, shape.n - column);
     float* tile = of_thread(scratch_.tiles, 2 * Scratch::kTileFloats, thread);
-    for (int64_t r = 0; r < call.out.rows; ++r) std::fill_n(call.out.row(r) + column, n, 0.0f);
-    for (int64_t a = 0; a < call.n_active; ++a) {
-      const ExpertGroup group = group_of(call, a);
+    for (const int32_t number : numbers) {
+      const ExpertGroup group = group_of(number);
       for (int64_t first = 0; first < group.rows; first += kRowBlock) {
         const int64_t slot = group.first_slot + first, rows = std::min(kRowBlock, group.rows - first);
-        multiply_panels(call.hidden.slice(slot, rows), group.expert->down, panel, panels, nullptr, {tile, kStripInputs},
-                        thread);
+        multiply_panels(call_.hidden.slice(slot, rows), group.expert->down, panel, panels, nullptr,
+                        {tile, kStripInputs}, thread);
         for (int64_t r = 0; r < rows; ++r)
-          kernels_.add_scaled(call.out.row(scratch_.grouped[slot + r]) + column, scratch_.slot_weights[slot + r],
+          kernels_.add_scaled(call_.out.row(scratch_.grouped[slot + r]) + column, scratch_.slot_weights[slot + r],
                               tile + r * kStripInputs, n);
       }
+    }
+  });
+}
+
+void CpuBackend::down_apart(std::span<const int32_t> numbers) {
+  const PackedMatrix& shape = call_.sample->down;
+  const int64_t width = call_.out.width;
+  const int64_t panels_each = std::min(kTilePanels, ceil_div(shape.panels(), 4 * int64_t{threads()}));
+  const int64_t tasks_each = ceil_div(shape.panels(), panels_each);
+  pool_->run(static_cast<int64_t>(numbers.size()) * tasks_each, [&](int64_t task, int thread) {
+    const ExpertGroup group = group_of(numbers[static_cast<size_t>(task / tasks_each)]);
+    const int64_t panel = task % tasks_each * panels_each, panels = std::min(panels_each, shape.panels() - panel);
+    const int64_t column = panel * kPanelWidth, n = std::min(panels * kPanelWidth, shape.n - column);
+    float* tile = of_thread(scratch_.tiles, 2 * Scratch::kTileFloats, thread);
+    for (int64_t first = 0; first < group.rows; first += kRowBlock) {
+      const int64_t slot = group.first_slot + first, rows = std::min(kRowBlock, group.rows - first);
+      multiply_panels(call_.hidden.slice(slot, rows), group.expert->down, panel, panels, nullptr, {tile, kStripInputs},
+                      thread);
+      for (int64_t r = 0; r < rows; ++r)
+        std::copy_n(tile + r * kStripInputs, n, scratch_.apart + (slot + r) * width + column);
     }
   });
 }

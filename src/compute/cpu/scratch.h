@@ -21,6 +21,7 @@ struct Scratch {
   float* hidden_floats = nullptr;                       ///< [assignments, max_expert_width]
   const ActivationStrip** hidden_strip_rows = nullptr;  ///< [assignments]
   const float** hidden_float_rows = nullptr;            ///< [assignments]
+  float* apart = nullptr;                               ///< [apart assignments, max_expert_inputs]: outputs
   float* slot_weights = nullptr;                        ///< [assignments]: what the slot's output is multiplied with
   int32_t* grouped = nullptr;                           ///< [assignments]: the slot's row
   int32_t* group_end = nullptr;                         ///< [n_experts]: end of each expert's slots
@@ -44,6 +45,9 @@ struct Scratch {
     return std::max({l.max_inputs, l.max_expert_inputs, l.max_expert_width});
   }
   static int64_t assignments(const BackendLimits& l) { return l.n_experts > 0 ? l.max_rows * l.top_k : 0; }
+  static int64_t apart_assignments(const BackendLimits& l) {
+    return l.n_experts > 0 ? std::min(l.max_apart_rows, l.max_rows) * l.top_k : 0;
+  }
   static int64_t row_pointers(const BackendLimits& l) { return std::max(l.max_rows, assignments(l)); }
   static int64_t packed_floats(const BackendLimits& l) { return kMaxTileRows * widest_input(l); }
   static int64_t attention_floats(const BackendLimits& l) {
@@ -67,6 +71,7 @@ struct Scratch {
     part(s.hidden_floats, floats * l.max_expert_width);
     part(s.hidden_strip_rows, n);
     part(s.hidden_float_rows, n);
+    part(s.apart, apart_assignments(l) * l.max_expert_inputs);
     part(s.slot_weights, n);
     part(s.grouped, n);
     part(s.group_end, l.n_experts);

@@ -18,6 +18,7 @@ inline BackendLimits test_limits() {
   l.n_heads = 16;
   l.n_kv_heads = 4;
   l.max_segments = 4;
+  l.max_apart_rows = 24;
   return l;
 }
 

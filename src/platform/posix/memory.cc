@@ -75,8 +75,12 @@ Result<Arena> Arena::allocate(int64_t bytes, Pages pages) {
   arena.data_ = huge ? map_huge(mapped) : map(mapped);
   if (arena.data_ == nullptr) return no_memory(bytes, errno);
   arena.size_bytes_ = mapped;
-  if (pages == Pages::kNow && !populate(arena.data_, mapped)) return no_memory(bytes, ENOMEM);
+  if (pages == Pages::kNow) COLIBRI_TRY(arena.make_resident());
   return arena;
+}
+
+Status Arena::make_resident() {
+  return populate(data_, size_bytes_) ? Status() : Status(no_memory(size_bytes_, ENOMEM));
 }
 
 Arena::Arena(Arena&& other) noexcept
