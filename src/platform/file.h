@@ -77,6 +77,10 @@ Result<std::string> read_text_file(const std::string& path, int64_t max_bytes);
 /// Names in a folder, sorted, without "." and "..". kInvalidModel when it cannot be listed.
 Result<std::vector<std::string>> list_directory(const std::string& path);
 
+/// Makes the folder and those above it that are missing, for this user alone. kDoesNotFit when the disk is full, else
+/// kIo; the message names the folder that could not be made.
+Status create_folders(const std::string& path);
+
 bool is_directory(const std::string& path);
 bool exists(const std::string& path);
 /// `directory`/`name`.

@@ -1,4 +1,4 @@
-// What the machine and the system give this process: facts for reports, not for decisions.
+// What the machine and the system give this process: facts for reports, not for decisions; and its environment.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,9 @@ struct SystemFacts {
 };
 
 SystemFacts system_facts();
+
+/// The variable's value; empty when it is not set. Not while another thread changes the environment.
+std::string environment_variable(const char* name);
 
 /// The choice in brackets of a system file such as "always [madvise] never"; empty when there is none.
 std::string chosen_word(const std::string& text);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -27,10 +28,12 @@ Error open_error(const std::string& path, int error) {
   return {ErrorCode::kInvalidModel, std::move(message)};
 }
 
+ErrorCode code_of_write(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EFBIG ? ErrorCode::kDoesNotFit : ErrorCode::kIo;
+}
+
 Error write_error(const std::string& path, int64_t written, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  return {full ? ErrorCode::kDoesNotFit : ErrorCode::kIo,
-          path + ": cannot write after " + std::to_string(written) + " bytes: " + reason(error)};
+  return {code_of_write(error), path + ": cannot write after " + std::to_string(written) + " bytes: " + reason(error)};
 }
 
 bool is_regular(const std::string& path) {
@@ -42,6 +45,21 @@ bool is_regular(const std::string& path) {
 std::string resolved(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), std::free);
   return real ? std::string(real.get()) : path;
+}
+
+// Opens a new file beside `target` and says its name. Nobody else has it: writers of other processes, of other process
+// namespaces (where the same process id may be in use) and of other threads get names of their own.
+int open_temporary(const std::string& target, std::string& name) {
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    timespec now{};
+    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    name = target + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(now.tv_sec) + "-" +
+           std::to_string(now.tv_nsec);
+    const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+  }
+  return -1;
 }
 
 // The rename is durable once the folder is; file systems that cannot sync a folder are left alone.
@@ -100,10 +118,11 @@ void File::expect_sequential_reads() const { ::posix_fadvise(fd_, 0, 0, POSIX_FA
 Result<FileWriter> FileWriter::create(const std::string& path) {
   const bool special = exists(path) && !is_regular(path);
   std::string target = special ? path : resolved(path);
-  std::string temporary = special ? std::string() : target + ".tmp-" + std::to_string(::getpid());
-  const std::string& opened = special ? target : temporary;
-  const int fd = ::open(opened.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return Error{ErrorCode::kIo, path + ": cannot create " + opened + ": " + reason(errno)};
+  std::string temporary;
+  const int fd = special ? ::open(target.c_str(), O_WRONLY | O_CLOEXEC) : open_temporary(target, temporary);
+  if (fd < 0) {
+    return Error{ErrorCode::kIo, path + ": cannot create " + (special ? target : temporary) + ": " + reason(errno)};
+  }
   return FileWriter(std::move(target), std::move(temporary), fd);
 }
 
@@ -174,6 +193,15 @@ Result<std::vector<std::string>> list_directory(const std::string& path) {
   ::closedir(folder);
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Status create_folders(const std::string& path) {
+  if (is_directory(path)) return {};
+  if (const std::string above = parent(path); above != path) COLIBRI_TRY(create_folders(above));
+  if (::mkdir(path.c_str(), 0700) == 0) return {};
+  const int error = errno;
+  if (error == EEXIST && is_directory(path)) return {};  // another process was faster
+  return Error{code_of_write(error), path + ": cannot make the folder: " + reason(error)};
 }
 
 bool is_directory(const std::string& path) {

@@ -122,6 +122,29 @@ TEST_F(FileTest, AFullDiskIsToldFromOtherFailures) {
   EXPECT_EQ(FileWriter::create(path("no/such/folder")).error().code, ErrorCode::kIo);
 }
 
+// Two writers of one path, as two processes are: neither sees the other's bytes, the last commit stays.
+TEST_F(FileTest, WritersOfOnePathDoNotMix) {
+  auto first = FileWriter::create(path("out")), second = FileWriter::create(path("out"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  ASSERT_TRUE(first->append("first, longer").ok() && second->append("second").ok());
+  ASSERT_TRUE(second->commit().ok());
+  EXPECT_EQ(*read_text_file(path("out"), 100), "second");
+  ASSERT_TRUE(first->commit().ok());
+  EXPECT_EQ(*read_text_file(path("out"), 100), "first, longer");
+  EXPECT_EQ(list_directory(folder)->size(), 1u);
+}
+
+TEST_F(FileTest, CreatesTheFoldersThatAreMissing) {
+  EXPECT_TRUE(create_folders(path("a/b/c/")).ok());
+  EXPECT_TRUE(is_directory(path("a/b/c")));
+  EXPECT_TRUE(create_folders(path("a/b")).ok());
+  write("file", "");
+  const Status blocked = create_folders(path("file/below"));
+  ASSERT_FALSE(blocked.ok());
+  EXPECT_EQ(blocked.error().code, ErrorCode::kIo);
+  EXPECT_NE(blocked.error().message.find(path("file")), std::string::npos) << blocked.error().message;
+}
+
 TEST(Paths, JoinAndParent) {
   EXPECT_EQ(join("a/b", "c"), "a/b/c");
   EXPECT_EQ(join("a/", "c"), "a/c");

@@ -4,6 +4,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "platform/posix/cgroup.h"
 
 namespace colibri::platform {
@@ -31,6 +33,11 @@ std::string kernel() {
 }
 
 }  // namespace
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): the header says so
+  return value != nullptr ? value : "";
+}
 
 std::string chosen_word(const std::string& text) {
   const size_t open = text.find('['), close = text.find(']');

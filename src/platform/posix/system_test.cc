@@ -28,6 +28,13 @@ TEST(System, TheChosenWordStandsInBrackets) {
   EXPECT_EQ(chosen_word(""), "");
 }
 
+TEST(Environment, VariablesThatAreNotSetAreEmpty) {
+  ASSERT_EQ(::setenv("SYSTEM_TEST_VARIABLE", "some value", 1), 0);
+  EXPECT_EQ(environment_variable("SYSTEM_TEST_VARIABLE"), "some value");
+  ASSERT_EQ(::unsetenv("SYSTEM_TEST_VARIABLE"), 0);
+  EXPECT_EQ(environment_variable("SYSTEM_TEST_VARIABLE"), "");
+}
+
 class Disk : public testing::Test {
  protected:
   void SetUp() override {
