@@ -2,8 +2,9 @@
 //
 // Every expert has a key, which changes only when it is used; the least key goes first. Policies differ in the key:
 //   lru    the time of the last use
-//   lfu    the number of uses; above lfu_threshold it stays as long as anything else can go
-//   auto   uses that fade: log2 of the sum of 2^(-age / kHalfLife) over all uses. Fading changes all alike, so keys stay
+//   lfu    the number of uses, then the time of the last one
+//   auto   uses that fade: log2 of the sum of 2^(-age / half-life) over all uses. Fading changes all alike, so keys
+//   stay
 //          as they are between uses. In addition a layer keeps its floor (a part of its fair share of the slots), and
 //          while a step sweeps over (nearly) all experts, layers that the step has passed give up theirs first
 // Evictable experts of a layer are in a heap; a victim costs a look at the top of each layer's heap.
@@ -16,6 +17,11 @@
 #include <vector>
 
 namespace colibri::store {
+
+/// After so many tokens a use counts half: long enough to see which experts are hot, short enough to follow a topic.
+inline constexpr int64_t kHalfLifeTokens = 128;
+/// With auto, other layers leave a layer at least this part of an equal share of the slots.
+inline constexpr double kFloorOfFairShare = 0.25;
 
 enum class PolicyKind { kAuto, kLru, kLfu };
 
@@ -36,6 +42,7 @@ struct StepPosition {
 
 class CachePolicy {
  public:
+  /// `lfu_threshold`: with lfu, an expert that was used more often never makes room for a speculative read.
   CachePolicy(PolicyKind kind, int64_t lfu_threshold, CacheShape shape);
 
   /// A step over `tokens` rows begins: so much time passes.
@@ -57,6 +64,42 @@ class CachePolicy {
   float heat(int layer, int expert) const;
   /// Begins with heat from an earlier run. REQUIRES: nothing was used yet.
   void warm(int layer, int expert, float heat);
+
+ private:
+  struct Key {
+    double value = 0;
+    double tie = 0;
+    bool operator<(const Key& other) const { return value != other.value ? value < other.value : tie < other.tie; }
+  };
+  /// What is preferred over the key: see victim().
+  enum class Turn { kFirst, kNormal, kLast };
+
+  size_t index(int layer, int expert) const { return static_cast<size_t>(layer) * n_experts_ + expert; }
+  Key key_of(size_t expert) const;
+  Turn turn(int candidate_layer, int layer, const StepPosition& position) const;
+
+  int32_t* heap_of(int layer) { return heaps_.data() + index(layer, 0); }
+  bool goes_before(int layer, int32_t a, int32_t b) const;
+  void place(int layer, int32_t position, int32_t expert);
+  void sift_up(int layer, int32_t position);
+  void sift_down(int layer, int32_t position);
+
+  const PolicyKind kind_;
+  const int64_t lfu_threshold_;
+  const size_t n_experts_;
+  std::vector<int> slot_class_;              // [layers]
+  std::vector<std::vector<int>> layers_of_;  // [classes]
+  std::vector<int32_t> floors_;              // [layers], evictable experts that other layers leave alone
+
+  int64_t now_ = 0;         // tokens
+  double step_weight_ = 1;  // what one row of the present step counts
+  double stamp_ = 0;        // uses so far
+
+  std::vector<Key> keys_;          // [layers, experts]
+  std::vector<double> log_heat_;   // [layers, experts], log2 of the fading uses, as if time had stood still at 0
+  std::vector<int32_t> heaps_;     // [layers, experts], evictable experts of the layer, the least key first
+  std::vector<int32_t> sizes_;     // [layers], of the heaps
+  std::vector<int32_t> position_;  // [layers, experts], in the heap of its layer; -1: not evictable
 };
 
 }  // namespace colibri::store
