@@ -155,7 +155,9 @@ std::string default_heat_path(uint64_t identity) {
 Result<std::optional<Heat>> read_heat(const std::string& path, uint64_t identity, int n_layers, int n_experts) {
   COLIBRI_CHECK(n_layers >= 0 && n_experts >= 0);
   if (!platform::exists(path)) return std::optional<Heat>();
-  COLIBRI_ASSIGN(const std::string bytes, platform::read_text_file(path, kMaxFileBytes));
+  const auto text = platform::read_text_file(path, kMaxFileBytes);
+  if (!text.ok()) return text.error();
+  const std::string_view bytes = *text;
   if (!bytes.empty() && !bytes.starts_with(kMagic))
     return Error{ErrorCode::kFailed, path + ": is not a heat file and is left as it is; give heat_file another path"};
   const auto replaced = [&](const std::string& what) {
