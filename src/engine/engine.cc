@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 
 #include "engine/config_facts.h"
 #include "engine/io_choice.h"
@@ -153,16 +152,22 @@ Status Engine::load_weights(const OpenOptions& options) {
     return !options.progress || options.progress(done, total);
   };
   if (options.progress && !options.progress(0, total)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
-  // Slots become memory while the disk is busy with the rest.
-  auto slots_resident = std::async(std::launch::async, [this] { return slot_arena_.make_resident(); });
+  if (plan_.streams) slot_filler_ = std::jthread([this](const std::stop_token& stop) { make_slots_resident(stop); });
   std::vector<store::LoadJob> jobs;
   COLIBRI_ASSIGN(weights_, weight_plan_->place_dense(weight_arena_, jobs, progress));
   if (!plan_.streams && !weight_plan_->experts().empty())
     experts_ = store::make_resident_store(weight_plan_->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
                                           weight_arena_, jobs);
   COLIBRI_TRY(store::load_matrices(*catalog_, jobs, plan_.loading_threads, staging, progress));
-  COLIBRI_TRY(slots_resident.get());
   return plan_.streams ? open_streaming_store(options) : Status();
+}
+
+// Slots become memory while the disk is busy with the rest; a reader that comes first makes its slot memory itself.
+void Engine::make_slots_resident(const std::stop_token& stop) {
+  constexpr int64_t kPiece = int64_t{32} << 20;
+  const int64_t bytes = slot_arena_.size_bytes();
+  for (int64_t first = 0; first < bytes && !stop.stop_requested(); first += kPiece)
+    if (!slot_arena_.make_resident(first, std::min(kPiece, bytes - first)).ok()) return;
 }
 
 Status Engine::open_streaming_store(const OpenOptions& options) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +63,7 @@ class Engine {
   Engine() = default;
   Status load(const std::string& path, const OpenOptions& options);
   Status load_weights(const OpenOptions& options);
+  void make_slots_resident(const std::stop_token& stop);
   Status open_streaming_store(const OpenOptions& options);
   std::vector<float> read_heat(const OpenOptions& options);
   void save_heat() const;
@@ -98,6 +100,7 @@ class Engine {
   std::optional<formats::TensorCatalog> catalog_;  // experts are read from it
   std::optional<model::WeightPlan> weight_plan_;   // where they are
   platform::Arena weight_arena_, slot_arena_;
+  std::jthread slot_filler_;  // ends before the arena
   std::unique_ptr<model::ModelWeights> weights_;
   std::unique_ptr<store::ExpertStore> experts_;
   std::unique_ptr<compute::Backend> backend_;

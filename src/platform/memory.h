@@ -29,8 +29,9 @@ class Arena {
   std::byte* data() const { return data_; }
   /// At least what was asked for: whole pages.
   int64_t size_bytes() const { return size_bytes_; }
-  /// Makes every page memory now, if it was not yet. kDoesNotFit when the system refuses.
-  Status make_resident();
+  /// Makes the pages of [first, first + bytes) memory now, if they were not yet. kDoesNotFit when the system refuses.
+  /// Any thread, also while others use them. Mapping and starting threads wait meanwhile, so take pieces.
+  Status make_resident(int64_t first, int64_t bytes);
   /// Hands out the next `bytes`, 64-byte aligned. REQUIRES: they fit.
   std::byte* take(int64_t bytes);
   int64_t used_bytes() const { return used_bytes_; }

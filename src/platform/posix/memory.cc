@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <limits>
@@ -49,7 +50,8 @@ bool populate(std::byte* data, int64_t bytes) {
   if (::madvise(data, static_cast<size_t>(bytes), MADV_POPULATE_WRITE) == 0) return true;
   if (errno == ENOMEM) return false;
 #endif
-  for (int64_t at = 0; at < bytes; at += kPage) static_cast<volatile std::byte*>(data)[at] = std::byte{0};
+  for (int64_t at = 0; at < bytes; at += kPage)
+    std::atomic_ref(reinterpret_cast<unsigned char&>(data[at])).fetch_or(0);  // others may be writing there
   return true;
 }
 
@@ -75,12 +77,13 @@ Result<Arena> Arena::allocate(int64_t bytes, Pages pages) {
   arena.data_ = huge ? map_huge(mapped) : map(mapped);
   if (arena.data_ == nullptr) return no_memory(bytes, errno);
   arena.size_bytes_ = mapped;
-  if (pages == Pages::kNow) COLIBRI_TRY(arena.make_resident());
+  if (pages == Pages::kNow) COLIBRI_TRY(arena.make_resident(0, mapped));
   return arena;
 }
 
-Status Arena::make_resident() {
-  return populate(data_, size_bytes_) ? Status() : Status(no_memory(size_bytes_, ENOMEM));
+Status Arena::make_resident(int64_t first, int64_t bytes) {
+  COLIBRI_CHECK(first >= 0 && bytes >= 0 && bytes <= size_bytes_ - first && first % kPage == 0);
+  return populate(data_ + first, bytes) ? Status() : Status(no_memory(bytes, ENOMEM));
 }
 
 Arena::Arena(Arena&& other) noexcept
