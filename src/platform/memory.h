@@ -50,7 +50,12 @@ int64_t rss_bytes();
 int64_t peak_rss_bytes();
 /// Gives freed heap memory back to the system; after something large was parsed and dropped.
 void trim_heap();
-/// Bytes that this process may still take: the least of MemAvailable and what the cgroup (v1 or v2) leaves.
+/// Bytes that this process may still take: the least of MemAvailable and what the limits of its control group and of
+/// the groups around it (v1 or v2) leave. Negative: so much more is used than a limit that was lowered allows. Reads
+/// the limits anew each time and allocates nothing after the first call, some ten microseconds; the group is the one
+/// that the process was in at the first call. Any thread.
+int64_t memory_headroom_bytes();
+/// The same, at least 0.
 int64_t available_memory_bytes();
 
 }  // namespace colibri::platform

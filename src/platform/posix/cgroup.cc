@@ -38,6 +38,18 @@ bool lists(std::string_view comma_separated, std::string_view item) {
   return std::find(items.begin(), items.end(), item) != items.end();
 }
 
+// Gives f the text of a file by parts until it returns false.
+template <typename F>
+void read_to_end(const std::string& path, F&& f) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  char buffer[4096];
+  ssize_t n;
+  while ((n = ::read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR))
+    if (n > 0 && !f(buffer, static_cast<size_t>(n))) break;
+  ::close(fd);
+}
+
 std::optional<int64_t> to_number(std::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   int64_t value = 0;
@@ -47,8 +59,9 @@ std::optional<int64_t> to_number(std::string_view text) {
   return value;
 }
 
-std::optional<int64_t> number_in(const std::string& folder, const char* name) {
-  return to_number(read_system_file(folder + "/" + name));
+std::optional<int64_t> number_in(const std::string& path) {
+  char buffer[64];
+  return to_number(read_system_file(path, buffer));
 }
 
 // Path of the process within the hierarchy that has `controller`; "" names the unified one (v2).
@@ -106,27 +119,13 @@ std::optional<int64_t> least(std::optional<int64_t> a, std::optional<int64_t> b)
   return std::min(*a, *b);
 }
 
-// Page cache is given back under pressure, so it does not count as used.
-std::optional<int64_t> memory_left_in(const std::string& folder) {
-  const bool v2 = ::access((folder + "/memory.current").c_str(), R_OK) == 0;
-  const auto limit = v2 ? least(number_in(folder, "memory.max"), number_in(folder, "memory.high"))
-                        : number_in(folder, "memory.limit_in_bytes");
-  const auto usage = number_in(folder, v2 ? "memory.current" : "memory.usage_in_bytes");
-  constexpr int64_t kNoLimit = int64_t{1} << 60;  // v1 writes "none" as a huge number
-  if (!limit || !usage || *limit >= kNoLimit) return std::nullopt;
-  const std::string stat = read_system_file(folder + "/memory.stat");
-  const int64_t cache = find_number(stat, v2 ? "inactive_file" : "total_inactive_file").value_or(0) +
-                        find_number(stat, v2 ? "active_file" : "total_active_file").value_or(0);
-  return std::max<int64_t>(0, *limit - std::max<int64_t>(0, *usage - cache));
-}
-
 std::optional<int> cpus_in(const std::string& folder) {
   std::optional<int64_t> quota, period;
   if (const std::string text = read_system_file(folder + "/cpu.max"); !text.empty()) {  // "150000 100000", "max 100000"
     const auto fields = split(text, ' ');
     if (fields.size() == 2) quota = to_number(fields[0]), period = to_number(fields[1]);
   } else {
-    quota = number_in(folder, "cpu.cfs_quota_us"), period = number_in(folder, "cpu.cfs_period_us");
+    quota = number_in(folder + "/cpu.cfs_quota_us"), period = number_in(folder + "/cpu.cfs_period_us");
   }
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
   const int64_t cpus = *quota / *period + (*quota % *period != 0);
@@ -146,9 +145,32 @@ std::vector<std::string> cgroup_folders(std::string_view mountinfo, std::string_
   return folders;
 }
 
-std::optional<int64_t> cgroup_memory_left(const std::vector<std::string>& folders) {
+CgroupMemory::CgroupMemory(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    const std::string memory = folder + "/memory.";
+    if (::access((memory + "current").c_str(), R_OK) == 0)
+      groups_.push_back({memory + "max", memory + "high", memory + "current", memory + "stat", true});
+    else if (::access((memory + "usage_in_bytes").c_str(), R_OK) == 0)
+      groups_.push_back({memory + "limit_in_bytes", "", memory + "usage_in_bytes", memory + "stat", false});
+  }
+}
+
+std::optional<int64_t> CgroupMemory::Group::headroom() const {
+  const auto limit = v2 ? least(number_in(max), number_in(high)) : number_in(max);
+  const auto usage = number_in(current);
+  constexpr int64_t kNoLimit = int64_t{1} << 60;  // v1 writes "none" as a huge number
+  if (!limit || !usage || *limit >= kNoLimit) return std::nullopt;
+  char buffer[8192];
+  const std::string_view text = read_system_file(stat, buffer);
+  // Page cache is given back under pressure, so it does not count as used.
+  const int64_t cache = find_number(text, v2 ? "inactive_file" : "total_inactive_file").value_or(0) +
+                        find_number(text, v2 ? "active_file" : "total_active_file").value_or(0);
+  return *limit - std::max<int64_t>(0, *usage - cache);
+}
+
+std::optional<int64_t> CgroupMemory::headroom() const {
   std::optional<int64_t> left;
-  for (const std::string& folder : folders) left = least(left, memory_left_in(folder));
+  for (const Group& group : groups_) left = least(left, group.headroom());
   return left;
 }
 
@@ -167,15 +189,22 @@ std::vector<std::string> own_cgroup_folders(std::string_view controller) {
 
 std::string read_system_file(const std::string& path) {
   std::string text;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return text;
-  char buffer[4096];
-  ssize_t n;
-  while ((n = ::read(fd, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) text.append(buffer, static_cast<size_t>(n));
-  }
-  ::close(fd);
+  read_to_end(path, [&text](const char* data, size_t n) {
+    text.append(data, n);
+    return true;
+  });
   return text;
+}
+
+std::string_view read_system_file(const std::string& path, std::span<char> buffer) {
+  size_t size = 0;
+  read_to_end(path, [&](const char* data, size_t n) {
+    n = std::min(n, buffer.size() - size);
+    std::copy_n(data, n, buffer.data() + size);
+    size += n;
+    return size < buffer.size();
+  });
+  return {buffer.data(), size};
 }
 
 std::optional<int64_t> find_number(std::string_view text, std::string_view key) {

@@ -67,25 +67,39 @@ class CgroupFiles : public testing::Test {
 TEST_F(CgroupFiles, V2MemoryIsTheTightestOfTheChain) {
   write(child, "memory.max", "max\n");
   write(child, "memory.current", "100\n");
-  EXPECT_EQ(cgroup_memory_left(folders()), std::nullopt);
+  EXPECT_EQ(CgroupMemory(folders()).headroom(), std::nullopt);
   write(root, "memory.max", "1000\n");
   write(root, "memory.current", "600\n");
   write(root, "memory.stat", "anon 300\ninactive_file 200\nactive_file 50\n");
-  EXPECT_EQ(cgroup_memory_left(folders()), 650);  // page cache counts as free
+  EXPECT_EQ(CgroupMemory(folders()).headroom(), 650);  // page cache counts as free
   write(child, "memory.high", "150\n");
-  EXPECT_EQ(cgroup_memory_left(folders()), 50);
+  EXPECT_EQ(CgroupMemory(folders()).headroom(), 50);
   write(child, "memory.current", "999\n");
-  EXPECT_EQ(cgroup_memory_left(folders()), 0);
+  EXPECT_EQ(CgroupMemory(folders()).headroom(), -849);
 }
 
 TEST_F(CgroupFiles, V1MemoryAndItsHugeNumberForNoLimit) {
   write(child, "memory.limit_in_bytes", "9223372036854771712\n");
   write(child, "memory.usage_in_bytes", "5\n");
-  EXPECT_EQ(cgroup_memory_left(folders()), std::nullopt);
+  EXPECT_EQ(CgroupMemory(folders()).headroom(), std::nullopt);
   write(root, "memory.limit_in_bytes", "1000\n");
   write(root, "memory.usage_in_bytes", "500\n");
   write(root, "memory.stat", "inactive_file 1\ntotal_inactive_file 100\ntotal_active_file 0\n");
-  EXPECT_EQ(cgroup_memory_left(folders()), 600);
+  EXPECT_EQ(CgroupMemory(folders()).headroom(), 600);
+}
+
+TEST_F(CgroupFiles, ALimitThatIsLoweredLaterIsSeenAsDebt) {
+  write(child, "memory.max", "1000\n");
+  write(child, "memory.high", "max\n");
+  write(child, "memory.current", "700\n");
+  write(child, "memory.stat", "anon 600\ninactive_file 100\n");
+  const CgroupMemory memory(folders());
+  EXPECT_EQ(memory.headroom(), 400);
+  write(child, "memory.high", "500\n");
+  EXPECT_EQ(memory.headroom(), -100);
+  write(child, "memory.high", "max\n");
+  write(child, "memory.max", "max\n");
+  EXPECT_EQ(memory.headroom(), std::nullopt);
 }
 
 TEST_F(CgroupFiles, CpuQuotaRoundsUp) {
@@ -104,6 +118,14 @@ TEST_F(CgroupFiles, CpuQuotaOfV1) {
   EXPECT_EQ(cgroup_cpus(folders()), std::nullopt);
   write(child, "cpu.cfs_quota_us", "200000\n");
   EXPECT_EQ(cgroup_cpus(folders()), 2);
+}
+
+TEST_F(CgroupFiles, TextsLongerThanTheMemoryForThemAreCut) {
+  write(root, "long", std::string(10000, 'x').c_str());
+  char buffer[6000];
+  EXPECT_EQ(read_system_file(root + "/long", buffer), std::string(6000, 'x'));
+  EXPECT_EQ(read_system_file(root + "/long").size(), 10000u);
+  EXPECT_EQ(read_system_file(root + "/none", buffer), "");
 }
 
 TEST(FindNumber, TakesWholeKeysOnly) {

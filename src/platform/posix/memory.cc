@@ -128,11 +128,14 @@ int64_t peak_rss_bytes() {
   return int64_t{usage.ru_maxrss} * 1024;
 }
 
-int64_t available_memory_bytes() {
-  const auto kib = find_number(read_system_file("/proc/meminfo"), "MemAvailable:");
+int64_t memory_headroom_bytes() {
+  static const CgroupMemory group(own_cgroup_folders("memory"));
+  char buffer[4096];
+  const auto kib = find_number(read_system_file("/proc/meminfo", buffer), "MemAvailable:");
   const int64_t machine = kib ? *kib * 1024 : std::numeric_limits<int64_t>::max();
-  const int64_t group = cgroup_memory_left(own_cgroup_folders("memory")).value_or(machine);
-  return std::min(machine, group);
+  return std::min(machine, group.headroom().value_or(machine));
 }
+
+int64_t available_memory_bytes() { return std::max<int64_t>(0, memory_headroom_bytes()); }
 
 }  // namespace colibri::platform

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "platform/memory_speed.h"
+
 namespace colibri::platform {
 namespace {
 
@@ -99,6 +101,22 @@ TEST(Memory, PeakRssSeesWhatWasTouched) {
 TEST(Memory, SomethingIsAvailable) {
   EXPECT_GT(available_memory_bytes(), int64_t{1} << 20);
   EXPECT_LT(available_memory_bytes(), int64_t{1} << 50);
+}
+
+TEST(Memory, HeadroomIsThatOfThisMachine) {
+  EXPECT_GT(memory_headroom_bytes(), int64_t{1} << 20);
+  EXPECT_LT(memory_headroom_bytes(), int64_t{1} << 50);
+}
+
+TEST(Memory, ReadingItIsMeasuredAndGivenBack) {
+  const int64_t before = rss_bytes();
+  for (const int threads : {1, 3}) {
+    const auto speed = measure_memory_read(threads);
+    ASSERT_TRUE(speed.ok()) << speed.error().message;
+    EXPECT_GT(*speed, 0);
+    EXPECT_LT(*speed, 1e14);
+  }
+  EXPECT_LT(rss_bytes() - before, int64_t{8} << 20);
 }
 
 }  // namespace
