@@ -254,6 +254,12 @@ void build_bench(CLI::App& app, Arguments& out) {
   add_settings(app, args.engine);
 }
 
+void build_plan(CLI::App& app, Arguments& out) {
+  add_model(app, out.report.engine.model);
+  add_json(app, out.report.json);
+  add_settings(app, out.report.engine);
+}
+
 void build_inspect(CLI::App& app, Arguments& out) {
   add_model(app, out.report.engine.model);
   app.add_flag("--tensors", out.report.tensors, "list every tensor");
@@ -302,6 +308,7 @@ constexpr CommandInfo kCommands[] = {
     {"logits", "logits and routing of given tokens, as safetensors", build_logits},
     {"perplexity", "how well a model predicts a text", build_perplexity},
     {"bench", "measure prefill and decode", build_bench},
+    {"plan", "what a run would keep in memory, what it would read, how fast it could be", build_plan},
     {"inspect", "what a model is made of; loads nothing", build_inspect},
     {"validate", "check a model's files, every tensor of them", build_validate},
     {"doctor", "what this machine offers, the disk of MODEL, and what to change", build_doctor},
@@ -310,7 +317,7 @@ constexpr CommandInfo kCommands[] = {
     {"version", "the version of this program", build_version},
 };
 
-constexpr const char* kLaterCommands[] = {"serve", "plan", "convert"};
+constexpr const char* kLaterCommands[] = {"serve", "convert"};
 
 std::string program_help() {
   std::string text = "Colibri runs mixture-of-experts language models.\n\nUsage: colibri COMMAND [MODEL] [OPTIONS]\n\n";

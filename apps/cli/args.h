@@ -86,7 +86,7 @@ struct BenchArgs {
   bool json = false;
 };
 
-struct ReportArgs {  // inspect, validate, doctor, test, config
+struct ReportArgs {  // plan, inspect, validate, doctor, test, config
   EngineArgs engine;
   std::string what;  ///< test: "kernels" or "router"
   bool tensors = false;

@@ -97,14 +97,14 @@ TEST(Arguments, MistakesAreSaidPlainly) {
 }
 
 TEST(Arguments, CommandsOfLaterVersionsSaySo) {
-  for (const char* command : {"serve", "plan", "convert"}) {
+  for (const char* command : {"serve", "convert"}) {
     EXPECT_NE(std::string::npos, message_of({command}).find("this version does not have")) << command;
   }
 }
 
 TEST(Arguments, EveryCommandHasHelp) {
   for (const char* command : {"run", "chat", "tokenize", "detokenize", "template", "logits", "perplexity", "bench",
-                              "inspect", "validate", "doctor", "test", "config", "version"}) {
+                              "plan", "inspect", "validate", "doctor", "test", "config", "version"}) {
     const auto args = parse_arguments({command, "--help"});
     ASSERT_TRUE(args.ok());
     EXPECT_EQ("help", args->command);

@@ -15,6 +15,7 @@ Status template_command(const TextArgs& args, StandardOutput& out);
 Status logits_command(const LogitsArgs& args, StandardOutput& out);
 Status perplexity_command(const PerplexityArgs& args, StandardOutput& out);
 Status bench_command(const BenchArgs& args, StandardOutput& out);
+Status plan_command(const ReportArgs& args, StandardOutput& out);
 Status inspect_command(const ReportArgs& args, StandardOutput& out);
 Status validate_command(const ReportArgs& args, StandardOutput& out);
 Status doctor_command(const ReportArgs& args, StandardOutput& out);

@@ -47,6 +47,7 @@ Status dispatch(const Arguments& args, StandardOutput& out) {
   if (command == "logits") return logits_command(args.logits, out);
   if (command == "perplexity") return perplexity_command(args.perplexity, out);
   if (command == "bench") return bench_command(args.bench, out);
+  if (command == "plan") return plan_command(args.report, out);
   if (command == "inspect") return inspect_command(args.report, out);
   if (command == "validate") return validate_command(args.report, out);
   if (command == "doctor") return doctor_command(args.report, out);

@@ -212,6 +212,11 @@ COLIBRI_API void colibri_options_init(colibri_options* options);
 /* Plans the memory, checks every tensor's presence and shape, then loads. `options` may be NULL. */
 COLIBRI_API colibri_status colibri_open(const char* path, const colibri_options* options, colibri_engine** out,
                                         colibri_error* error);
+/* JSON about what colibri_open would keep in memory with these options, what it would read per token, and the bounds on
+ * speed that a measurement of less than a second gives; docs/memory.md explains the fields. Loads nothing.
+ * COLIBRI_DOES_NOT_FIT names what would fit. `options` may be NULL; its callbacks are not called. */
+COLIBRI_API colibri_status colibri_plan(const char* path, const colibri_options* options, colibri_string* json,
+                                        colibri_error* error);
 /* Cancels what runs, waits for it, frees everything. Sequences must have been freed. */
 COLIBRI_API void colibri_close(colibri_engine* engine);
 

@@ -290,6 +290,46 @@ struct Options {
   std::function<void(int level, std::string_view line)> log;
 };
 
+namespace detail {
+
+/// Options as the library wants them; refers to the Options, which the callbacks need as long as they are called.
+class RawOptions {
+ public:
+  explicit RawOptions(const Options& options) {
+    for (const auto& [key, value] : options.settings) settings_.push_back({key.c_str(), value.c_str()});
+    colibri_options_init(&raw_);
+    raw_.settings = settings_.data();
+    raw_.n_settings = settings_.size();
+    raw_.wanted_context = options.wanted_context;
+    raw_.without_text = options.without_text ? 1 : 0;
+    auto* user = const_cast<Options*>(&options);  // C has no other way; read only
+    if (options.progress) {
+      raw_.progress = [](void* o, uint64_t done, uint64_t total) {
+        return static_cast<const Options*>(o)->progress(done, total) ? 0 : 1;
+      };
+      raw_.progress_user = user;
+    }
+    if (options.log) {
+      raw_.log = [](void* o, int level, const char* line) { static_cast<const Options*>(o)->log(level, line); };
+      raw_.log_user = user;
+    }
+  }
+  RawOptions(const RawOptions&) = delete;
+  RawOptions& operator=(const RawOptions&) = delete;
+  const colibri_options* get() const { return &raw_; }
+
+ private:
+  colibri_options raw_{};
+  std::vector<colibri_setting> settings_;
+};
+
+}  // namespace detail
+
+/// What a run with these options would keep where: JSON, see colibri_plan.
+inline Outcome<std::string> plan(const std::string& path, const Options& options) {
+  return detail::string_of(colibri_plan, path.c_str(), detail::RawOptions(options).get());
+}
+
 struct Request {
   TokenIds prompt;
   int32_t max_tokens = -1;  ///< -1: until the context is full
@@ -424,12 +464,10 @@ class Engine {
   static Outcome<Engine> open(const std::string& path, Options options = {}) {
     Engine engine;
     engine.options_ = std::make_unique<Options>(std::move(options));
-    std::vector<colibri_setting> settings;
-    for (const auto& [key, value] : engine.options_->settings) settings.push_back({key.c_str(), value.c_str()});
-    const colibri_options raw = engine.raw_options(settings);
+    const detail::RawOptions raw(*engine.options_);
     colibri_engine* handle = nullptr;
     colibri_error error{};
-    const colibri_status status = colibri_open(path.c_str(), &raw, &handle, &error);
+    const colibri_status status = colibri_open(path.c_str(), raw.get(), &handle, &error);
     if (status != COLIBRI_OK) return detail::take(status, error);
     engine.handle_.reset(handle);
     return engine;
@@ -491,26 +529,6 @@ class Engine {
   struct Close {
     void operator()(colibri_engine* handle) const { colibri_close(handle); }
   };
-
-  colibri_options raw_options(const std::vector<colibri_setting>& settings) const {
-    colibri_options raw{};
-    colibri_options_init(&raw);
-    raw.settings = settings.data();
-    raw.n_settings = settings.size();
-    raw.wanted_context = options_->wanted_context;
-    raw.without_text = options_->without_text ? 1 : 0;
-    if (options_->progress) {
-      raw.progress = [](void* user, uint64_t done, uint64_t total) {
-        return static_cast<const Options*>(user)->progress(done, total) ? 0 : 1;
-      };
-      raw.progress_user = options_.get();
-    }
-    if (options_->log) {
-      raw.log = [](void* user, int level, const char* line) { static_cast<const Options*>(user)->log(level, line); };
-      raw.log_user = options_.get();
-    }
-    return raw;
-  }
 
   static int on_logits(void* user, int32_t first, int32_t n, const float* logits, int32_t vocab_size) {
     const std::span<const float> rows(logits, static_cast<size_t>(n) * static_cast<size_t>(vocab_size));

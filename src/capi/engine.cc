@@ -5,6 +5,7 @@
 
 #include "capi/border.h"
 #include "capi/handles.h"
+#include "engine/plan_report.h"
 
 using namespace colibri;
 
@@ -88,6 +89,17 @@ colibri_status colibri_open(const char* path, const colibri_options* options, co
     handle->text.model = handle->engine->text();
     *out = handle.release();
     return {};
+  });
+}
+
+colibri_status colibri_plan(const char* path, const colibri_options* options, colibri_string* json,
+                            colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (path == nullptr || json == nullptr) return capi::missing_argument(path == nullptr ? "path" : "json");
+    COLIBRI_ASSIGN(const colibri_options copied, sized_copy(options, "options"));
+    COLIBRI_ASSIGN(const engine::OpenOptions open, open_options(copied));
+    COLIBRI_ASSIGN(const Json report, engine::report_plan(path, open));
+    return capi::export_string(report.dump(), json);
   });
 }
 

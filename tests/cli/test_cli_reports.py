@@ -1,4 +1,4 @@
-"""colibri inspect, validate, test; damaged models."""
+"""colibri plan, inspect, validate, test; damaged models."""
 import json
 import os
 import resource
@@ -79,6 +79,55 @@ class DoctorTest(CliTest):
     def test_a_path_that_cannot_be_measured_is_named(self):
         self.assert_fails(3, "doctor", "/nowhere/model.gguf", names=("/nowhere/model.gguf",))
         self.assert_fails(2, "doctor", self.folder, names=(self.folder,))
+
+
+class PlanTest(CliTest):
+    def plan(self, *args):
+        return json.loads(self.run_ok("plan", *args, "--json"))
+
+    def test_it_is_the_plan_that_a_run_follows(self):
+        (stats,) = json.loads(self.run_ok("bench", DEMO, "--json", "-p", 8, "-n", 2, "-r", 1, "--context", 64))
+        plan = self.plan(DEMO, "--context", 64)
+        self.assertFalse(plan["streams"])
+        self.assertAlmostEqual(stats["memory"]["planned_bytes"], plan["planned_bytes"], delta=2 << 20)
+        parts = ("dense_bytes", "expert_bytes_resident", "kv_bytes", "workspace_bytes", "process_bytes")
+        self.assertEqual(plan["planned_bytes"], sum(plan[part] for part in parts))
+        self.assertEqual((64, 1), (plan["context"], plan["parallel"]))
+        self.assertEqual((plan["experts"], 1.0, 0), (plan["expert_slots"], plan["expert_hit_rate"], plan["bytes_per_token"]))
+        self.assertIsNone(plan["bounds"]["disk_tokens_per_second"])
+        self.assertGreater(plan["bounds"]["memory_tokens_per_second"], 0)
+
+    def test_fewer_slots_mean_more_bytes_per_token(self):
+        before = 0
+        for share in (75, 50, 25, 10):
+            plan = self.plan(DEMO, "--context", 64, "--expert-memory", f"{share}%", "--io", "direct")
+            with self.subTest(share):
+                self.assertTrue(plan["streams"])
+                self.assertAlmostEqual(share / 100, plan["expert_hit_rate"], delta=0.1)
+                self.assertAlmostEqual(plan["expert_hit_rate"], plan["expert_slots"] / plan["experts"])
+                self.assertGreater(plan["bytes_per_token"], before)
+                bounds = plan["bounds"]
+                self.assertGreater(min(bounds["disk_tokens_per_second"], bounds["memory_tokens_per_second"]), bounds["tokens_per_second"])
+                self.assertEqual(plan["io"], plan["disk"]["method"])
+            before = plan["bytes_per_token"]
+
+    def test_the_minimum_is_enough_and_less_is_refused_with_it(self):
+        least = self.plan(DEMO, "--context", 64, "--expert-memory", "0")["minimum_bytes"]
+        margin = 4 << 20  # what a process takes differs a little each time
+        self.plan(DEMO, "--context", 64, "--expert-memory", "0", "--memory", least + margin)
+        self.assert_fails(4, "plan", DEMO, "--context", 64, "--memory", 1 << 20, names=("at least", "MiB", "1.0 MiB", "--memory"))
+
+    def test_people_read_a_table(self):
+        text = self.run_ok("plan", DEMO, "--context", 64, "--expert-memory", "30%").decode()
+        for words in ("keys and values", "64 tokens x 1, f32", "planned", "minimum", "in memory at a time", "io ", "tokens/s"):
+            self.assertIn(words, text)
+        self.assertNotIn("read when they are wanted", self.run_ok("plan", DEMO, "--context", 64).decode())
+        self.assertIn("in memory", self.run_ok("plan", DATA / "checkpoints" / "llama", "--context", 64).decode())
+
+    def test_a_damaged_model_is_named(self):
+        model = self.copy_of(DEMO)
+        truncate(model, 1000)
+        self.assert_fails(3, "plan", model, names=(model,))
 
 
 class ValidateTest(CliTest):
