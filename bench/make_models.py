@@ -3,7 +3,8 @@
 
     bench/make_models.py [NAME]...      NAME: a model of bench/models.py (default: all that the installed peers can use)
 
-Weights are random, geometry is real: see ../shared/tools. Files go to BENCH_MODELS (default BENCH_HOME/models); all of them need 23 GB.
+Weights are random, geometry is real: see ../shared/tools. Files go to BENCH_MODELS (default BENCH_HOME/models); all of them need 23 GB,
+those of streaming.py 22 GB more.
 """
 import argparse
 import shutil
@@ -44,6 +45,10 @@ def checkpoint(model):
                                               "--weight-format", "int4", "--sym", "--group-size", "64", "--ratio", "1.0", out, HF_HUB_OFFLINE="1"))
 
 
+def bf16(model):
+    whole(model.hf, lambda out: run(sys.executable, models.SHARED / "tools" / "synthetic_hf.py", out, *model.options))
+
+
 def demo(model):
     """The trained model in the file type that its name says, quantised by llama.cpp's tool from BF16."""
     source = models.SHARED / "demo-model"
@@ -54,21 +59,22 @@ def demo(model):
     whole(model.gguf, lambda out: run(machine.llama("llama-quantize"), bf16, out, model.preset))
 
 
-MAKERS = {"synthetic": synthetic, "checkpoint": checkpoint, "demo": demo}
+MAKERS = {"synthetic": synthetic, "checkpoint": checkpoint, "bf16": bf16, "demo": demo}
 
 
 def make(model):
     """Makes what is missing of one model."""
     models.FOLDER.mkdir(parents=True, exist_ok=True)
-    if model.kind == "checkpoint" or not model.gguf.exists():
+    made = model.hf if model.kind == "bf16" else model.gguf
+    if model.kind == "checkpoint" or not made.exists():
         MAKERS[model.kind](model)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *models.MODELS])
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *models.MODELS, *models.STREAMED])
     for name in parser.parse_args().names or models.MODELS:
-        make(models.MODELS[name])
+        make((models.MODELS | models.STREAMED)[name])
 
 
 if __name__ == "__main__":
