@@ -151,8 +151,8 @@ def prefill_rounds(bench, tokens, peers_batches):
         seconds, fastest = stats["prefill"]["seconds"], resident["prefill"]["seconds"]
         yield row(case, "colibri", round_number, tokens / seconds, "tokens_per_second", {"experts": "on disk"},
                   of_allowed=seconds / max(read / speed.bytes_per_second, fastest), bytes_read=read,
-                  of_wanted_bytes=read / layout.bytes_wanted(stats["activations"]), read_seconds=read / speed.bytes_per_second, resident_seconds=fastest, io=stats["io"], memory=stats["memory"],
-                  disk_bytes_per_second=speed.bytes_per_second, store=stats.get("store"))
+                  of_wanted_bytes=read / layout.bytes_wanted(stats["activations"]), read_seconds=read / speed.bytes_per_second,
+                  resident_seconds=fastest, io=stats["io"], memory=stats["memory"], disk_bytes_per_second=speed.bytes_per_second, store=stats.get("store"))
         yield row(case, "colibri", round_number, tokens / fastest, "tokens_per_second", {"experts": "resident"})
         for batch in peers_batches:
             measured = bench.llama(path, "-p", tokens, "-n", 0, "-r", 1, "-b", max(2048, batch), "-ub", batch, limit="2500M")
