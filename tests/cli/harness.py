@@ -73,10 +73,10 @@ class CliTest(unittest.TestCase):
             self.assertIn(str(name), line)
         return line
 
-    def start(self, *args, **kwargs):
+    def start(self, *args, env=None, **kwargs):
         """The running process, without standard input unless told."""
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | kwargs
-        process = subprocess.Popen([BIN, *map(str, args)], env=clean_environment(), **streams)
+        process = subprocess.Popen([BIN, *map(str, args)], env=clean_environment(**(env or {})), **streams)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 self.addCleanup(stream.close)
