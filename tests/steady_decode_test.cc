@@ -95,24 +95,30 @@ Cost measure(Engine& engine) {
   return cost;
 }
 
-std::unique_ptr<Engine> open(const char* path) {
+std::unique_ptr<Engine> open_with(const char* expert_memory) {
   OpenOptions options;
-  for (const auto& [key, value] : {std::pair("parallel", "2"), {"threads", "2"}, {"context", "512"}})
+  for (const auto& [key, value] : {std::pair("parallel", "2"),
+                                   {"threads", "2"},
+                                   {"context", "512"},
+                                   {"expert_memory", expert_memory},
+                                   {"heat_file", "off"}})
     EXPECT_TRUE(apply_setting(key, value, options.settings).ok());
-  auto engine = Engine::open(std::string(COLIBRI_SOURCE_DIR) + path, options);
+  auto engine = Engine::open(std::string(COLIBRI_SOURCE_DIR) + "/models/colibri-tales-14m-q8_0.gguf", options);
   EXPECT_TRUE(engine.ok()) << engine.error().message;
   return engine.ok() ? *std::move(engine) : nullptr;
 }
 
-TEST(SteadyDecode, TheCounterCounts) {
+TEST(AllocationCounter, Counts) {
   const int64_t before = g_allocations;
   const std::vector<int> some(1000);
   EXPECT_EQ(g_allocations - before, 1);
   EXPECT_EQ(some.size(), 1000U);
 }
 
-TEST(SteadyDecode, AllocatesNothingAndFaultsNoPage) {
-  const auto engine = open("/models/colibri-tales-14m-q8_0.gguf");
+class SteadyDecode : public testing::TestWithParam<const char*> {};  // expert_memory
+
+TEST_P(SteadyDecode, AllocatesNothingAndFaultsNoPage) {
+  const auto engine = open_with(GetParam());
   ASSERT_NE(engine, nullptr);
   // The system may move pages now and then, which faults; a cause in the engine is there every time.
   int64_t fewest_faults = INT64_MAX;
@@ -123,6 +129,8 @@ TEST(SteadyDecode, AllocatesNothingAndFaultsNoPage) {
   }
   EXPECT_EQ(fewest_faults, 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(ExpertsResidentAndStreaming, SteadyDecode, testing::Values("auto", "50%", "10%"));
 
 }  // namespace
 }  // namespace colibri::engine

@@ -89,6 +89,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Open
 
 Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Clock::time_point start = Clock::now();
+  log_ = options.log;
   COLIBRI_ASSIGN(catalog_, formats::open_catalog(path));
   formats::TensorCatalog& catalog = *catalog_;
   COLIBRI_ASSIGN(description_, model::describe_model(path, catalog));
@@ -172,12 +173,15 @@ void Engine::make_slots_resident(const std::stop_token& stop) {
 
 Status Engine::open_streaming_store(const OpenOptions& options) {
   const Settings& settings = options.settings;
-  const IoChoice io = choose_io(*catalog_, plan_, settings);
+  const IoChoice io = choose_io(*catalog_, *weight_plan_, plan_, settings);
   io_ = io.name;
   log(options, io.refused ? "warn" : "info",
       std::to_string(plan_.expert_slots) + " of " + std::to_string(weight_plan_->experts().size()) +
           " experts have room; the others are read when they are wanted, io " + io.name + ": " + io.reason);
-  COLIBRI_ASSIGN(auto source, store::open_byte_source(*catalog_, io.access));
+  std::unique_ptr<store::ByteSource> source = options.byte_source ? options.byte_source(*catalog_) : nullptr;
+  if (source == nullptr) {
+    COLIBRI_ASSIGN(source, store::open_byte_source(*catalog_, io.access));
+  }
   store::StreamingOptions streaming;
   streaming.policy = settings.expert_cache_policy == "lru"   ? store::PolicyKind::kLru
                      : settings.expert_cache_policy == "lfu" ? store::PolicyKind::kLfu
@@ -185,6 +189,8 @@ Status Engine::open_streaming_store(const OpenOptions& options) {
   streaming.lfu_threshold = settings.lfu_threshold;
   streaming.slots = plan_.slots;
   streaming.readers = plan_.readers;
+  streaming.least_slots = spec().moe.router.top_k;
+  streaming.probe_bytes_per_second = io.probe_bytes_per_second;
   streaming.read_timeout = std::chrono::seconds(settings.read_timeout);
   streaming.heat = read_heat(options);
   COLIBRI_ASSIGN(
@@ -200,7 +206,6 @@ std::vector<float> Engine::read_heat(const OpenOptions& options) {
   const uint64_t identity = store::model_identity(*catalog_);
   if (setting != "off") heat_path_ = setting == "auto" ? store::default_heat_path(identity) : setting;
   if (heat_path_.empty()) return {};
-  log_ = options.log;
   auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.router.n_experts);
   if (!heat.ok()) {
     log(options, "warn", heat.error().message);
@@ -290,6 +295,7 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   sequence->limit = sequence->n_prompt() + n;
   reserve_touched(sequence->tokens, static_cast<size_t>(sequence->limit));
   reserve_touched(sequence->stats.inter_token_seconds, static_cast<size_t>(n));
+  reserve_touched(sequence->stats.steps, static_cast<size_t>(n));
   sequence->sampler.emplace(r.sampling, sampled_vocab_);
   sequence->sampler->observe_prompt(r.prompt);
   if (text_) {

@@ -22,6 +22,7 @@
 #include "engine/step_routing.h"
 #include "engine/text_model.h"
 #include "model/decoder.h"
+#include "store/byte_source.h"
 
 namespace colibri::engine {
 
@@ -31,6 +32,8 @@ struct OpenOptions {
   int64_t wanted_context = 0;  ///< with context = auto: plan this many tokens; 0: see make_plan
   std::function<bool(uint64_t done, uint64_t total)> progress;  ///< false stops the load
   std::function<void(int level, const std::string& line)> log;  ///< 0 error .. 3 debug
+  /// What experts are read from while they stream, instead of the model's files: for tests with disks that fail.
+  std::function<std::unique_ptr<store::ByteSource>(const formats::TensorCatalog&)> byte_source;
 };
 
 class Engine {
@@ -44,7 +47,9 @@ class Engine {
   const model::ModelDescription& description() const { return description_; }
   const TextModel* text() const { return text_ ? &*text_ : nullptr; }
   const EngineFacts& facts() const { return facts_; }
-  store::StoreStatistics store_statistics() const { return experts_ ? experts_->statistics() : store::StoreStatistics{}; }
+  store::StoreStatistics store_statistics() const {
+    return experts_ ? experts_->statistics() : store::StoreStatistics{};
+  }
   /// [[count per expert] per MoE layer] since the engine was opened.
   Json total_activations() const;
   int64_t context() const { return plan_.decoder_limits.context; }
@@ -73,6 +78,7 @@ class Engine {
 
   void run();
   bool wait_for_work();
+  void keep_within_limit();
   void drop_cancelled();
   void fail_step(const Error& error);
   bool concerns(const ScheduledSegment& segment, const Error& error) const;
@@ -114,7 +120,8 @@ class Engine {
   TokenEvent event_;           // scratch: the event being made
   std::string decoded_;        // scratch: what the detokenizer gave
   int32_t sampled_vocab_ = 0;  // ids beyond it are padding
-  double waited_before_ = 0;   // what the store had waited before the present step
+  Clock::time_point limit_checked_;
+  double waited_before_ = 0;  // what the store had waited before the present step
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -4,13 +4,17 @@
 
 #include <thread>
 
+#include "store/fake_disk.h"
+
 namespace colibri::engine {
 namespace {
+
+constexpr const char* kTiny = COLIBRI_SOURCE_DIR "/tests/data/checkpoints/qwen3_moe";
 
 std::unique_ptr<Engine> open_tiny(std::initializer_list<std::pair<const char*, const char*>> settings = {}) {
   OpenOptions options;
   for (const auto& [key, value] : settings) EXPECT_TRUE(apply_setting(key, value, options.settings).ok());
-  auto engine = Engine::open(COLIBRI_SOURCE_DIR "/tests/data/checkpoints/qwen3_moe", options);
+  auto engine = Engine::open(kTiny, options);
   EXPECT_TRUE(engine.ok()) << engine.error().message;
   return engine.ok() ? *std::move(engine) : nullptr;
 }
@@ -147,6 +151,82 @@ TEST(Engine, RequestsThatMakeNoSenseAreRefusedBeforeAnyWork) {
   EXPECT_EQ(engine->submit(greedy(prompt_of(1, 32), 1)).error().code, ErrorCode::kContextOverflow);
   EXPECT_EQ(drain(**engine->submit(greedy(prompt_of(1, 31), 5))).tokens.size(), 1u);
   EXPECT_EQ(drain(**engine->submit(greedy(prompt_of(1, 32), 0))).finish_reason, "length");
+}
+
+// ---- experts that stream -------------------------------------------------------------------------------------------
+
+/// Part of the model's file that cannot be read.
+struct BrokenRange {
+  int64_t first = 0, end = 0;
+  store::DiskBehaviour operator()(int64_t, int64_t offset) const {
+    return {std::chrono::microseconds(0), offset >= first && offset < end ? EIO : 0};
+  }
+};
+
+std::unique_ptr<Engine> open_streaming(const store::FakeDisk::Script& script) {
+  OpenOptions options;
+  for (const auto& [key, value] : {std::pair("expert_memory", "0"), {"parallel", "2"}, {"heat_file", "off"}})
+    EXPECT_TRUE(apply_setting(key, value, options.settings).ok());
+  options.byte_source = [&script](const formats::TensorCatalog& catalog) -> std::unique_ptr<store::ByteSource> {
+    return std::make_unique<store::FakeDisk>(catalog, script);
+  };
+  auto engine = Engine::open(kTiny, options);
+  EXPECT_TRUE(engine.ok()) << engine.error().message;
+  return engine.ok() ? *std::move(engine) : nullptr;
+}
+
+// The file range of an expert that `a` used and `b` did not.
+BrokenRange expert_of_one(const Engine& engine, const Sequence& a, const Sequence& b) {
+  const int n = engine.facts().n_experts;
+  const auto catalog = *formats::open_catalog(kTiny);
+  for (size_t i = 0; i < a.stats.activations.size(); ++i) {
+    if (a.stats.activations[i] == 0 || b.stats.activations[i] != 0) continue;
+    const formats::TensorInfo* tensor =
+        catalog.find("model.layers." + std::to_string(static_cast<int>(i) / n) + ".mlp.experts." +
+                     std::to_string(static_cast<int>(i) % n) + ".up_proj.weight");
+    if (tensor != nullptr) return {tensor->offset, tensor->offset + tensor->bytes};
+  }
+  return {};
+}
+
+TEST(StreamingEngine, AnExpertThatCannotBeReadEndsWhoNeedsItAndNobodyElse) {
+  BrokenRange broken;
+  const Request one = greedy(prompt_of(1, 3), 4), other = greedy(prompt_of(2, 3), 4);
+  const auto whole = open_streaming(std::ref(broken));
+  ASSERT_NE(whole, nullptr);
+  const auto first = *whole->submit(one), second = *whole->submit(other);
+  const Outcome expected_first = drain(*first), expected_second = drain(*second);
+  ASSERT_EQ(expected_second.finish_reason, "length");
+  broken = expert_of_one(*whole, *first, *second);
+  ASSERT_LT(broken.first, broken.end) << "both sequences use the same experts; change their prompts";
+
+  const auto damaged = open_streaming(std::ref(broken));
+  ASSERT_NE(damaged, nullptr);
+  for (int round = 0; round < 2; ++round) {
+    const auto needs_it = *damaged->submit(one), does_not = *damaged->submit(other);
+    EXPECT_EQ(drain(*needs_it).finish_reason, "error");
+    const Outcome got = drain(*does_not);
+    EXPECT_EQ(got.finish_reason, "length");
+    EXPECT_EQ(got.tokens, expected_second.tokens);
+  }
+  broken = {};  // the disk is well again
+  EXPECT_EQ(drain(**damaged->submit(one)).tokens, expected_first.tokens);
+}
+
+TEST(StreamingEngine, CancellingWhileTheDiskHangsEndsTheSequenceAtOnce) {
+  std::atomic<bool> hang{true};
+  const store::FakeDisk::Script slow = [&hang](int64_t, int64_t) {
+    while (hang) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return store::DiskBehaviour{};
+  };
+  const auto engine = open_streaming(slow);
+  ASSERT_NE(engine, nullptr);
+  const auto sequence = *engine->submit(greedy(prompt_of(1, 3), 4));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  sequence->cancelled = true;
+  EXPECT_EQ(drain(*sequence).finish_reason, "cancelled");
+  hang = false;
+  EXPECT_EQ(drain(**engine->submit(greedy(prompt_of(1, 3), 4))).finish_reason, "length");
 }
 
 TEST(Engine, ABudgetThatIsTooSmallIsRefusedWithTheNumbers) {

@@ -1,6 +1,7 @@
 #include "engine/io_choice.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "platform/memory.h"
 
@@ -8,6 +9,9 @@ namespace colibri::engine {
 namespace {
 
 using platform::Access;
+
+// Direct reads leave memory alone and cost no copy, so the page cache has to be clearly faster.
+constexpr double kClearlyFaster = 1.25;
 
 Status direct_reads_work(const formats::TensorCatalog& catalog) {
   for (const platform::File& file : catalog.files()) {
@@ -23,17 +27,57 @@ bool page_cache_has_room(const MemoryPlan& plan) {
   return free > plan.expert_bytes_total - plan.expert_bytes;
 }
 
+// Bytes per second; 0 when nothing could be measured, or only what memory holds already.
+double measure(const formats::TensorCatalog& catalog, const model::WeightPlan& weights, const MemoryPlan& plan,
+               bool direct) {
+  const auto speed = platform::measure_reads(ranges_to_read(catalog, weights), pattern_of(plan, direct));
+  return speed.ok() && speed->cached_bytes == 0 ? speed->bytes_per_second : 0;
+}
+
+std::string megabytes(double bytes_per_second) {
+  return std::to_string(std::llround(bytes_per_second / 1e6)) + " MB/s";
+}
+
 }  // namespace
 
-IoChoice choose_io(const formats::TensorCatalog& catalog, const MemoryPlan& plan, const Settings& settings) {
-  if (!plan.streams) return {Access::kBuffered, "buffered", "everything is read once", false};
-  if (settings.io == "buffered") return {Access::kBuffered, "buffered", "as asked", false};
-  if (settings.io == "auto" && page_cache_has_room(plan))
-    return {Access::kBuffered, "buffered", "the page cache has room for the experts that are not in slots", false};
+std::vector<platform::FileRange> ranges_to_read(const formats::TensorCatalog& catalog,
+                                                const model::WeightPlan& weights) {
+  std::vector<platform::FileRange> ranges;
+  const auto add = [&](const store::MatrixSource& source) {
+    const std::string& path = catalog.files()[static_cast<size_t>(source.tensor->file)].path();
+    ranges.push_back({path, source.file_offset(0), source.file_size()});
+  };
+  for (const store::ExpertSource& expert : weights.experts())
+    for (const store::MatrixSource* source : {&expert.gate, &expert.up, &expert.down}) add(*source);
+  if (ranges.empty())
+    for (const model::MatrixJob& job : weights.matrices()) add(job.source);
+  return ranges;
+}
+
+platform::ReadPattern pattern_of(const MemoryPlan& plan, bool direct) {
+  const store::ReaderOptions readers = plan.streams ? plan.readers : store::ReaderOptions();
+  platform::ReadPattern pattern;
+  pattern.piece_bytes = readers.piece_bytes;
+  pattern.in_flight = readers.threads;
+  pattern.direct = direct;
+  return pattern;
+}
+
+IoChoice choose_io(const formats::TensorCatalog& catalog, const model::WeightPlan& weights, const MemoryPlan& plan,
+                   const Settings& settings) {
+  if (!plan.streams) return {Access::kBuffered, "buffered", "everything is read once", false, 0};
+  if (settings.io == "buffered") return {Access::kBuffered, "buffered", "as asked", false, 0};
+  const bool asked = settings.io == "direct";
+  if (!asked && page_cache_has_room(plan))
+    return {Access::kBuffered, "buffered", "the page cache has room for the experts that are not in slots", false, 0};
   if (const Status works = direct_reads_work(catalog); !works.ok())
-    return {Access::kBufferedDropped, "buffered", works.error().message, settings.io == "direct"};
-  return {Access::kDirect, "direct",
-          settings.io == "direct" ? "as asked" : "the page cache has no room for experts, so reads go past it", false};
+    return {Access::kBufferedDropped, "buffered", works.error().message, asked, measure(catalog, weights, plan, false)};
+  const double direct = measure(catalog, weights, plan, true);
+  if (asked) return {Access::kDirect, "direct", "as asked", false, direct};
+  const double buffered = measure(catalog, weights, plan, false);
+  const std::string found = "direct reads gave " + megabytes(direct) + ", the page cache " + megabytes(buffered);
+  if (buffered > kClearlyFaster * direct) return {Access::kBufferedDropped, "buffered", found, false, buffered};
+  return {Access::kDirect, "direct", "the page cache has no room for experts; " + found, false, direct};
 }
 
 }  // namespace colibri::engine

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/statistics.h"
 #include "platform/cpu.h"
 #include "platform/memory.h"
 #include "sampling/sampler.h"
@@ -49,7 +50,7 @@ void choose_budget(const Settings& settings, MemoryPlan& plan) {
 // What is resident now, and what is known to be added on the heap.
 int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
   const int64_t n_experts = int64_t{spec.n_moe_layers()} * spec.moe.router.n_experts;
-  const int64_t per_position = sizeof(TokenId) + sizeof(float);  // a sequence's tokens and their times
+  const int64_t per_position = sizeof(TokenId) + sizeof(float) + sizeof(ExpertUse);  // a sequence's tokens and steps
   const int64_t per_sequence =
       kStreamBytes + plan.kv.capacity * per_position + n_experts * static_cast<int64_t>(sizeof(uint32_t));
   return platform::rss_bytes() + kGrowthBytes + n_experts * kExpertBytes + plan.kv.n_slots * per_sequence +

@@ -47,32 +47,6 @@ TokenCost cost_of_token(const model::ModelSpec& spec, const model::WeightPlan& w
   return cost;
 }
 
-// Where weights are read while the model runs, or all of them when nothing is.
-std::vector<platform::FileRange> ranges_to_read(const formats::TensorCatalog& catalog,
-                                                const model::WeightPlan& weights) {
-  std::vector<platform::FileRange> ranges;
-  const auto add = [&](const store::MatrixSource& source) {
-    const std::string& path = catalog.files()[static_cast<size_t>(source.tensor->file)].path();
-    ranges.push_back({path, source.file_offset(0), source.file_size()});
-  };
-  for (const store::ExpertSource& expert : weights.experts())
-    for (const store::MatrixSource* source : {&expert.gate, &expert.up, &expert.down}) add(*source);
-  if (ranges.empty())
-    for (const model::MatrixJob& job : weights.matrices()) add(job.source);
-  return ranges;
-}
-
-Result<platform::ReadSpeed> probe_disk(const formats::TensorCatalog& catalog, const model::WeightPlan& weights,
-                                       const MemoryPlan& plan, const IoChoice& io) {
-  platform::ReadPattern pattern;
-  const store::ReaderOptions readers = plan.streams ? plan.readers : store::ReaderOptions();
-  pattern.piece_bytes = readers.piece_bytes;
-  pattern.in_flight = readers.threads;
-  // What memory answers says nothing about the disk; experts that stream are measured the way they will be read.
-  pattern.direct = !plan.streams || io.access == platform::Access::kDirect;
-  return platform::measure_reads(ranges_to_read(catalog, weights), pattern);
-}
-
 Json disk_json(const platform::ReadSpeed& speed) {
   Json json;
   json.set("bytes_per_second", std::round(speed.bytes_per_second));
@@ -134,8 +108,11 @@ Result<Json> report_plan(const std::string& path, const OpenOptions& options) {
   platform::trim_heap();
   COLIBRI_ASSIGN(const MemoryPlan plan, make_plan(spec, weights, options.settings, options.wanted_context));
 
-  const IoChoice io = choose_io(catalog, plan, options.settings);
-  COLIBRI_ASSIGN(const platform::ReadSpeed disk, probe_disk(catalog, weights, plan, io));
+  const IoChoice io = choose_io(catalog, weights, plan, options.settings);
+  // What memory answers says nothing about the disk; experts that stream are measured the way they will be read.
+  const bool direct = !plan.streams || io.access == platform::Access::kDirect;
+  COLIBRI_ASSIGN(const platform::ReadSpeed disk,
+                 platform::measure_reads(ranges_to_read(catalog, weights), pattern_of(plan, direct)));
   COLIBRI_ASSIGN(const double memory, platform::measure_memory_read(plan.backend.threads));
   const TokenCost cost = cost_of_token(spec, weights, plan);
   Json json;

@@ -48,6 +48,26 @@ Json inter_token_json(std::vector<float> seconds) {
   return json;
 }
 
+// What each decode step took, so that slow ones can be explained.
+Json steps_json(const SequenceStatistics& stats) {
+  Json seconds{Json::Array{}}, misses{Json::Array{}}, bytes{Json::Array{}}, waits{Json::Array{}};
+  ExpertUse before;
+  for (size_t i = 0; i < stats.steps.size(); ++i) {
+    const ExpertUse& after = stats.steps[i];
+    seconds.push_back(static_cast<double>(stats.inter_token_seconds[i]));
+    misses.push_back(after.misses - before.misses);
+    bytes.push_back(after.bytes_read - before.bytes_read);
+    waits.push_back(after.wait_seconds - before.wait_seconds);
+    before = after;
+  }
+  Json json;
+  json.set("seconds", std::move(seconds));
+  json.set("misses", std::move(misses));
+  json.set("bytes_read", std::move(bytes));
+  json.set("wait_seconds", std::move(waits));
+  return json;
+}
+
 Json activations_json(const SequenceStatistics& stats, const EngineFacts& facts) {
   Json layers{Json::Array{}};
   size_t i = 0;
@@ -113,6 +133,7 @@ Json stats_json(const SequenceStatistics& stats, const EngineFacts& facts, const
   Json decode = phase_json(stats.decode);
   decode.set("inter_token_seconds", inter_token_json(stats.inter_token_seconds));
   decode.set("experts", experts_json(stats.decode));
+  decode.set("steps", steps_json(stats));
   json.set("decode", std::move(decode));
   json.set("activations", activations_json(stats, facts));
   json.set("store", store_json(store));

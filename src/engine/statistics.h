@@ -34,6 +34,7 @@ struct SequenceStatistics {
   double first_token_seconds = -1;  ///< since submission; -1: none yet
   Phase prefill, decode;
   std::vector<float> inter_token_seconds;  ///< reserved before the first token
+  std::vector<ExpertUse> steps;            ///< `decode.experts` after each of them, likewise
   std::vector<uint32_t> activations;       ///< [moe layers, experts]
   const char* finish_reason = "";
 

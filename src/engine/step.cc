@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "engine/engine.h"
+#include "platform/memory.h"
 
 namespace colibri::engine {
 
@@ -31,6 +32,7 @@ Status check_logits(std::span<const float> logits, int64_t position) {
 }  // namespace
 
 Status Engine::step() {
+  keep_within_limit();
   const model::Batch batch = scheduler_->next_batch();
   if (batch.rows() == 0) return {};
   const Clock::time_point start = Clock::now();
@@ -86,6 +88,20 @@ bool Engine::wait_for_work() {
   for (auto& sequence : incoming_) scheduler_->add(std::move(sequence));
   incoming_.clear();
   return !stop_;
+}
+
+// A memory limit that was lowered since the plan was made takes slots for experts.
+void Engine::keep_within_limit() {
+  constexpr std::chrono::seconds kEvery(1);
+  const Clock::time_point now = Clock::now();
+  if (!experts_ || now - limit_checked_ < kEvery) return;
+  limit_checked_ = now;
+  const int64_t headroom = platform::memory_headroom_bytes();
+  if (headroom >= 0) return;
+  const int64_t given = experts_->give_back(-headroom);
+  if (given > 0 && log_)
+    log_(1, "the memory limit was lowered: " + std::to_string(given) + " bytes of the expert cache were given back, " +
+                std::to_string(-headroom) + " were over it");
 }
 
 void Engine::drop_cancelled() {
@@ -221,6 +237,7 @@ void Engine::emit(Sequence& sequence, TokenId token) {
     ++stats.decode.tokens;
     stats.decode.seconds += now - sequence.last_token_seconds;
     stats.inter_token_seconds.push_back(static_cast<float>(now - sequence.last_token_seconds));
+    stats.steps.push_back(stats.decode.experts);
   }
   sequence.last_token_seconds = now;
   sequence.tokens.push_back(token);

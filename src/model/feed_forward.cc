@@ -32,11 +32,9 @@ Status Decoder::mix_experts(int layer, int64_t rows, RoutingObserver* observer) 
   COLIBRI_TRY(check_abandoned());  // nobody may see the choices of work that was skipped
   const std::span<const int32_t> ids(ws_.expert_ids, static_cast<size_t>(rows * top_k));
   const bool few = rows <= limits_.max_apart_rows;
-  store::ExpertLeases leases =
-      parts_.experts->acquire(moe_index_[static_cast<size_t>(layer)], ids,
-                              few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
-  if (observer != nullptr)
-    observer->on_route(layer, ws_.expert_ids, ws_.expert_weights, rows, top_k, leases.missing());
+  store::ExpertLeases leases = parts_.experts->acquire(
+      moe_index_[static_cast<size_t>(layer)], ids, few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
+  if (observer != nullptr) observer->on_route(layer, ws_.expert_ids, ws_.expert_weights, rows, top_k, leases.missing());
   if (few && limits_.guesses_per_row > 0) guess_experts(layer, rows);
   COLIBRI_TRY(run_experts(leases, normed, branch));
   backend.add(x, branch);

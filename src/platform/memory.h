@@ -42,6 +42,9 @@ class Arena {
   int64_t used_bytes_ = 0;
 };
 
+/// Gives the whole pages of [data, data + bytes) back to the system; they read as zeros when they are touched again.
+void discard(std::byte* data, int64_t bytes);
+
 /// Rounds up to the alignment that Arena::take keeps.
 constexpr int64_t aligned_bytes(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 

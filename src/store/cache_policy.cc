@@ -59,8 +59,7 @@ void CachePolicy::use(int layer, int expert, int64_t rows) {
   if (rows <= 0) return;
   const size_t i = index(layer, expert);
   const auto uses = static_cast<double>(rows);
-  log_heat_[i] =
-      log2_of_sum(log_heat_[i], std::log2(uses * step_weight_) + static_cast<double>(now_) / kHalfLife);
+  log_heat_[i] = log2_of_sum(log_heat_[i], std::log2(uses * step_weight_) + static_cast<double>(now_) / kHalfLife);
   ++stamp_;
   switch (kind_) {
     case PolicyKind::kAuto:

@@ -185,8 +185,9 @@ struct ExpertReaders::State {
       return problem("cannot read: " + std::generic_category().message(r.outcome.error) +
                      "; check the disk (dmesg), then start again");
     if (r.outcome.bytes < r.needed)
-      return problem("the file ends at " + std::to_string(r.first + r.outcome.bytes) +
-                     ", it was cut while the model was running; restore it and start again");
+      return problem("only " + std::to_string(std::max<int64_t>(0, r.outcome.bytes - (piece.offset() - r.first))) +
+                     " bytes were there: the file was cut while the model was running, or its disk fails; "
+                     "restore it and start again");
     if (r.changed)
       return problem("the file was changed while the model was running, so its weights cannot be trusted; start again");
     return std::nullopt;

@@ -89,6 +89,10 @@ class ExpertStore {
   /// Work between steps: reads what was hot in the last run. True while there is more to do.
   virtual bool tend() { return false; }
 
+  /// Gives up to about `bytes` of memory back to the system for good: a limit was lowered. REQUIRES: no lease. What was
+  /// given back.
+  virtual int64_t give_back(int64_t /*bytes*/) { return 0; }
+
   /// The layer and expert whose reading failed last, for finding out whom it concerns.
   std::optional<std::pair<int, int>> last_failure() const { return last_failure_; }
   virtual StoreStatistics statistics() const = 0;

@@ -30,7 +30,7 @@ class Counter {
 
 struct Counters {
   Counter hits, misses, demanded, guessed, guesses_used, evictions, overdue, wait_nanoseconds;
-  std::atomic<int64_t> resident{0};
+  std::atomic<int64_t> slots{0}, resident{0};
 };
 
 class StreamingStore final : public ExpertStore {
@@ -40,6 +40,8 @@ class StreamingStore final : public ExpertStore {
       : ExpertStore(n_layers, n_experts),
         sources_(experts),
         read_timeout_(options.read_timeout),
+        least_slots_(options.least_slots),
+        probe_bytes_per_second_(options.probe_bytes_per_second),
         policy_(options.policy, options.lfu_threshold, cache_shape(options.slots, n_layers, n_experts)),
         class_of_layer_(options.slots.class_of_layer),
         readers_(std::move(readers)) {
@@ -94,11 +96,29 @@ class StreamingStore final : public ExpertStore {
     return next_warm_ < warm_order_.size() || guesses_in_flight_ > 0;
   }
 
+  // Free slots first, then those of the coldest experts, class by class.
+  int64_t give_back(int64_t bytes) override {
+    COLIBRI_CHECK(wanted_.empty());
+    take_finished({});
+    int64_t given = 0;
+    for (size_t c = 0; c < classes_.size(); ++c)
+      while (given < bytes && classes_[c].slots > std::min(least_slots_, classes_[c].experts)) {
+        Slot* slot = slot_to_give(static_cast<int>(c));
+        if (slot == nullptr) break;
+        platform::discard(slot->data, classes_[c].slot_bytes);
+        --classes_[c].slots;
+        counters_.slots.fetch_sub(1, std::memory_order_relaxed);
+        given += classes_[c].slot_bytes;
+      }
+    return given;
+  }
+
   StoreStatistics statistics() const override {
     const ReadTotals reads = readers_->totals();
     StoreStatistics s;
     s.streams = true;
-    s.slots = static_cast<int64_t>(slots_.size());
+    s.slots = counters_.slots.load(std::memory_order_relaxed);
+    s.probe_bytes_per_second = probe_bytes_per_second_;
     s.resident = counters_.resident.load(std::memory_order_relaxed);
     s.hits = counters_.hits.get(), s.misses = counters_.misses.get();
     s.demanded = counters_.demanded.get(), s.guessed = counters_.guessed.get();
@@ -148,6 +168,8 @@ class StreamingStore final : public ExpertStore {
     COLIBRI_CHECK(static_cast<int64_t>(memory.size()) >= plan.bytes());
     slots_ = std::vector<Slot>(static_cast<size_t>(plan.slots()));
     free_.resize(plan.classes.size());
+    counters_.slots = plan.slots();
+    classes_ = plan.classes;
     finished_.resize(slots_.size());
     size_t slot = 0, at = 0;
     for (size_t c = 0; c < plan.classes.size(); ++c) {
@@ -363,6 +385,13 @@ class StreamingStore final : public ExpertStore {
     return slot;
   }
 
+  Slot* slot_to_give(int slot_class) {
+    const auto layer = std::find(class_of_layer_.begin(), class_of_layer_.end(), slot_class) - class_of_layer_.begin();
+    if (Slot* slot = free_slot(static_cast<int>(layer))) return slot;
+    const auto victim = policy_.victim(static_cast<int>(layer), {static_cast<int>(layer), false});
+    return victim ? evict(*victim) : nullptr;
+  }
+
   Slot* slot_of_colder(int candidate, int layer) {
     const auto victim = policy_.victim(layer, {layer_, false});
     return victim && policy_.worth_more(candidate, *victim) ? evict(*victim) : nullptr;
@@ -456,12 +485,15 @@ class StreamingStore final : public ExpertStore {
 
   const std::span<const ExpertSource> sources_;  // [n_layers, n_experts], as are entries_, weights_ and pointers_
   const std::chrono::milliseconds read_timeout_;
+  const int64_t least_slots_;
+  const double probe_bytes_per_second_;
   std::vector<Entry> entries_;
   std::vector<ExpertWeights> weights_;          // data is null unless resident
   std::vector<const ExpertWeights*> pointers_;  // the same, as leases hand them out
   CachePolicy policy_;                          // knows the experts that are resident and not pinned
   std::vector<Slot> slots_;
   std::vector<int> class_of_layer_;
+  std::vector<SlotPlan::Class> classes_;  // with the slots that are left
   std::vector<std::vector<Slot*>> free_;  // by class
   std::unique_ptr<ExpertReaders> readers_;
   std::vector<ExpertLoad*> finished_;  // scratch

@@ -33,8 +33,10 @@ struct StreamingOptions {
   PolicyKind policy = PolicyKind::kAuto;
   int64_t lfu_threshold = 100;
   SlotPlan slots;
+  int64_t least_slots = 1;  ///< of each class, which give_back() leaves
   ReaderOptions readers;
   std::chrono::milliseconds read_timeout{30000};  ///< a wanted expert's reading makes no progress for so long: an error
+  double probe_bytes_per_second = 0;              ///< for the statistics
   std::vector<float> heat;                        ///< of an earlier run, [n_layers, n_experts]; empty: none
 };
 

@@ -79,7 +79,7 @@ class RunTest(CliTest):
         self.assertEqual(STATS_KEYS, list(stats))
         self.assertEqual((str(DEMO), 4, 8, "length"), tuple(stats[key] for key in STATS_KEYS[:4]))
         self.assertEqual(["tokens", "seconds", "tokens_per_second", "experts"], list(stats["prefill"]))
-        self.assertEqual(["tokens", "seconds", "tokens_per_second", "inter_token_seconds", "experts"], list(stats["decode"]))
+        self.assertEqual(["tokens", "seconds", "tokens_per_second", "inter_token_seconds", "experts", "steps"], list(stats["decode"]))
         self.assertEqual(["p50", "p90", "p99", "max"], list(stats["decode"]["inter_token_seconds"]))
         for phase in ("prefill", "decode"):
             self.assertEqual(EXPERT_KEYS, list(stats[phase]["experts"]))

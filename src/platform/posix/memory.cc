@@ -107,6 +107,13 @@ std::byte* Arena::take(int64_t bytes) {
   return start;
 }
 
+void discard(std::byte* data, int64_t bytes) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  const int64_t head = static_cast<int64_t>((kPage - address % kPage) % kPage);
+  const int64_t whole = (bytes - head) / kPage * kPage;
+  if (whole > 0) ::madvise(data + head, static_cast<size_t>(whole), MADV_DONTNEED);
+}
+
 int64_t rss_bytes() {
   // /proc/self/statm is exact enough and quick; "VmRSS" would be the same number.
   const std::string statm = read_system_file("/proc/self/statm");
