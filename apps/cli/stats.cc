@@ -5,10 +5,20 @@
 namespace colibri::cli {
 namespace {
 
-constexpr const char* kKeys[] = {
-    "model",   "prompt_tokens", "generated_tokens", "finish_reason", "load_seconds", "time_to_first_token_seconds",
-    "prefill", "decode",        "activations",      "store",         "memory",       "isa",                         "threads",
-    "io"};
+constexpr const char* kKeys[] = {"model",
+                                 "prompt_tokens",
+                                 "generated_tokens",
+                                 "finish_reason",
+                                 "load_seconds",
+                                 "time_to_first_token_seconds",
+                                 "prefill",
+                                 "decode",
+                                 "activations",
+                                 "store",
+                                 "memory",
+                                 "isa",
+                                 "threads",
+                                 "io"};
 
 double number_at(const json::object& object, const char* key) {
   const json::value* value = object.if_contains(key);

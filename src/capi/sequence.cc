@@ -150,11 +150,10 @@ colibri_status colibri_sequence_stats(const colibri_sequence* sequence, colibri_
       return capi::missing_argument(sequence == nullptr ? "sequence" : "json");
     if (!sequence->ended) return Error{ErrorCode::kUsage, "statistics are complete only after the END event"};
     const engine::Sequence& s = *sequence->sequence;
-    return capi::export_string(
-        engine::stats_json(s.stats, sequence->engine->facts(), sequence->engine->store_statistics(), s.n_prompt(),
-                           s.n_generated())
-            .dump(),
-        json);
+    return capi::export_string(engine::stats_json(s.stats, sequence->engine->facts(),
+                                                  sequence->engine->store_statistics(), s.n_prompt(), s.n_generated())
+                                   .dump(),
+                               json);
   });
 }
 
