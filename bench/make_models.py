@@ -33,6 +33,13 @@ def synthetic(model):
     whole(model.gguf, lambda out: run(sys.executable, models.SHARED / "tools" / "synthetic_gguf.py", model.preset, out, *model.options))
 
 
+def uniform(model):
+    def write(out):
+        run(sys.executable, models.SHARED / "tools" / "synthetic_gguf.py", model.preset, out, *model.options)
+        run(sys.executable, machine.ROOT / "bench" / "uniform_routing.py", out)
+    whole(model.gguf, write)
+
+
 def checkpoint(model):
     tools, tokenizer = models.SHARED / "tools", models.SHARED / "demo-model" / "hf"
     exporter = machine.HOME / "openvino" / "bin" / "optimum-cli"
@@ -59,7 +66,7 @@ def demo(model):
     whole(model.gguf, lambda out: run(machine.llama("llama-quantize"), bf16, out, model.preset))
 
 
-MAKERS = {"synthetic": synthetic, "checkpoint": checkpoint, "bf16": bf16, "demo": demo}
+MAKERS = {"synthetic": synthetic, "uniform": uniform, "checkpoint": checkpoint, "bf16": bf16, "demo": demo}
 
 
 def make(model):

@@ -45,10 +45,12 @@ MODELS = {model.name: model for model in (
     Model("colibri-tales-14m-q4_k_m", "demo", "Q4_K_M"),
 )}
 
-# What streaming.py measures besides: larger than memory should be.
-RESIDENT = "qwen3-30b-a3b-12l-q4_k"
+# What streaming.py measures: larger than memory should be. "uniform": see uniform_routing.py.
+RESIDENT = "qwen3-30b-a3b-12l-q4_k-uniform"
+FULL = "qwen3-30b-a3b-q4_k-uniform"
 STREAMED = {model.name: model for model in (
-    Model("qwen3-30b-a3b-q4_k", "synthetic", "qwen3-30b-a3b"),
+    Model(RESIDENT, "uniform", "qwen3-30b-a3b", ("--layers", "12", "--vocab", "32768")),
+    Model(FULL, "uniform", "qwen3-30b-a3b"),
     Model("qwen3-30b-a3b-4l-bf16", "bf16", options=("--hidden", "2048", "--layers", "4", "--experts", "128", "--width", "768", "--heads", "32",
                                                      "--kv-heads", "4", "--head-dim", "128")),
 )}

@@ -18,6 +18,7 @@ import models
 LIMITED = models.SHARED / "tools" / "with_memory_limit"
 THROTTLE = (300e6, 0.005)  # bytes per second, seconds of latency
 DECODED, TAIL = 64, 500  # tokens
+PEERS_DECODED = 8  # of engines that may need two seconds for each
 ALLOWED = 1.1  # decode time, times what the misses allow
 
 
@@ -120,7 +121,7 @@ def decode_rounds(bench, case, name, limit, throttle=None, peers=False):
         for stats, repetition in zip(repetitions, ("cold", "warm")):
             yield decode_row(bench, case, round_number, path, speed, stats, repetition)
         if peers:
-            yield from llama_rows(case, round_number, bench.llama(path, "-p", 0, "-n", DECODED, "-r", 2, limit=limit), {"cache": "warm"})
+            yield from llama_rows(case, round_number, bench.llama(path, "-p", 0, "-n", PEERS_DECODED, "-r", 2, limit=limit), {"cache": "warm"})
 
 
 def decode(bench):
@@ -172,7 +173,7 @@ def prefill_2048(bench):
 
 def full(bench, limit):
     """Two lengths under the same limit: what the longer adds to the limit's hits comes from its tokens."""
-    case, path = f"full-{limit}", bench.model("qwen3-30b-a3b-q4_k")
+    case, path = f"full-{limit}", bench.model(models.FULL)
     short, long = 16, 80
     speed, hits = bench.disk(path), {}
     for tokens in (short, long):
@@ -180,7 +181,7 @@ def full(bench, limit):
     per_token = (hits[long] - hits[short]) / (long - short)
     yield decode_row(bench, case, 0, path, speed, stats, "cold") | {"limit_hits": hits[long], "limit_hits_per_token": per_token}
     if bench.peers:
-        yield from llama_rows(case, 0, bench.llama(path, "-p", 0, "-n", short, "-r", 2, limit=limit), {"cache": "warm"})
+        yield from llama_rows(case, 0, bench.llama(path, "-p", 0, "-n", PEERS_DECODED, "-r", 2, limit=limit), {"cache": "warm"})
 
 
 def full_6g(bench):
@@ -193,7 +194,7 @@ def full_10g(bench):
 
 def first_token(bench):
     """Loading and a prompt of 16 tokens, against reading the dense weights and the experts that this prompt needs."""
-    path = bench.model("qwen3-30b-a3b-q4_k")
+    path = bench.model(models.FULL)
     layout = bench.layout(path)
     for round_number in range(bench.rounds):
         speed = bench.disk(path)

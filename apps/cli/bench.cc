@@ -80,7 +80,8 @@ class Bench {
   Outcome<Maybe> decode(int32_t tokens) {
     if (tokens == 0) return Maybe();
     const int32_t depth = std::max(args_.depth, 1);
-    return optional(measure_decode(engine_, source_.prompts(parallel_, depth), tokens, args_.engine.model));
+    const NextTokens next = args_.text_file.empty() ? NextTokens::kRandom : NextTokens::kLikeliest;
+    return optional(measure_decode(engine_, source_.prompts(parallel_, depth), tokens, next, args_.engine.model));
   }
   static Outcome<Maybe> optional(Outcome<Measurement> measured) {
     if (!measured) return measured.error();

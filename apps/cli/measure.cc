@@ -36,11 +36,15 @@ void follow(api::Sequence& sequence, Trace& trace) {
   }
 }
 
-api::Request greedy(const TokenIds& prompt, int32_t max_tokens) {
+// Tokens as random as the prompt, so that experts are chosen as random tokens choose them; or the most likely ones.
+constexpr double kRandom = 100, kGreedy = 0;
+
+api::Request request_of(const TokenIds& prompt, int32_t max_tokens, double temperature) {
   api::Request request;
   request.prompt = prompt;
   request.max_tokens = max_tokens;
-  request.temperature = 0;
+  request.temperature = temperature;
+  request.seed = prompt.empty() ? 0 : static_cast<uint64_t>(prompt.front());
   request.ignore_eos = true;
   return request;
 }
@@ -60,6 +64,7 @@ Outcome<json::object> added_stats(const api::Engine& engine, const std::vector<a
       sum = std::move(*stats);
       continue;
     }
+    sum["decode"].as_object().erase("steps");  // each sequence has its own
     for (const char* key : {"prompt_tokens", "generated_tokens", "activations"}) add_counts(sum[key], (*stats)[key]);
     for (const char* phase : {"prefill", "decode"}) add_counts(sum[phase], (*stats)[phase]);
   }
@@ -67,7 +72,7 @@ Outcome<json::object> added_stats(const api::Engine& engine, const std::vector<a
 }
 
 Outcome<Phase> run_phase(api::Engine& engine, const std::vector<TokenIds>& prompts, int32_t max_tokens,
-                         const std::string& model) {
+                         double temperature, const std::string& model) {
   Phase phase;
   phase.traces.resize(prompts.size());
   std::vector<api::Sequence> sequences;
@@ -75,7 +80,7 @@ Outcome<Phase> run_phase(api::Engine& engine, const std::vector<TokenIds>& promp
   const Clock::time_point start = Clock::now();
   for (size_t i = 0; i < prompts.size(); ++i) {
     phase.traces[i].submitted = std::chrono::duration<double>(Clock::now() - start).count();
-    auto sequence = engine.submit(greedy(prompts[i], max_tokens));
+    auto sequence = engine.submit(request_of(prompts[i], max_tokens, temperature));
     if (!sequence) return sequence.error();
     sequences.push_back(std::move(*sequence));
   }
@@ -124,7 +129,7 @@ int64_t tokens_between(const Trace& trace, double begin, double end) {
 
 Outcome<Measurement> measure_prefill(api::Engine& engine, const std::vector<TokenIds>& prompts,
                                      const std::string& model) {
-  auto phase = run_phase(engine, prompts, 0, model);
+  auto phase = run_phase(engine, prompts, 0, kGreedy, model);
   if (!phase) return phase.error();
   Measurement result;
   for (const TokenIds& prompt : prompts) result.tokens += static_cast<int64_t>(prompt.size());
@@ -137,8 +142,8 @@ Outcome<Measurement> measure_prefill(api::Engine& engine, const std::vector<Toke
 }
 
 Outcome<Measurement> measure_decode(api::Engine& engine, const std::vector<TokenIds>& prompts, int32_t n,
-                                    const std::string& model) {
-  auto phase = run_phase(engine, prompts, n + 1, model);
+                                    NextTokens tokens, const std::string& model) {
+  auto phase = run_phase(engine, prompts, n + 1, tokens == NextTokens::kRandom ? kRandom : kGreedy, model);
   if (!phase) return phase.error();
   Measurement result;
   const double begin = last_first_token(phase->traces);

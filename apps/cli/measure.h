@@ -19,14 +19,20 @@ struct Measurement {
   double tokens_per_second() const { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 };
 
-/// Runs one greedy sequence per prompt, all at once, whatever the model says about the end.
+/// What a sequence goes on with.
+enum class NextTokens {
+  kLikeliest,
+  kRandom,  ///< any token, the same ones in every run of the program
+};
+
+/// Runs one sequence per prompt, all at once, whatever the model says about the end.
 /// Prefill: all prompt tokens, until the last sequence has read its prompt; nothing is generated, so a prompt may fill
 /// the context. CANCELLED after a signal.
 Outcome<Measurement> measure_prefill(api::Engine& engine, const std::vector<TokenIds>& prompts,
                                      const std::string& model);
 /// Decode: `n` tokens per sequence after the first one, from the moment when every sequence decodes until one is done.
 Outcome<Measurement> measure_decode(api::Engine& engine, const std::vector<TokenIds>& prompts, int32_t n,
-                                    const std::string& model);
+                                    NextTokens tokens, const std::string& model);
 
 /// {"p50", "p90", "p99", "max"} of the values.
 json::object percentiles(std::vector<double> values);
