@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/config_facts.h"
 #include "engine/io_choice.h"
 #include "platform/memory.h"
 #include "store/heat_file.h"
@@ -24,33 +23,6 @@ void reserve_touched(std::vector<T>& v, size_t n) {
 }
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-Status check_vocabulary(const TextModel& text, const model::ModelSpec& spec) {
-  const int32_t n = text.tokenizer()->vocab_size();
-  if (n <= spec.vocab_size) return {};
-  return Error{ErrorCode::kInvalidModel, text.source() + ": the tokenizer has " + std::to_string(n) +
-                                             " ids, the model's vocabulary " + std::to_string(spec.vocab_size) +
-                                             "; it belongs to another model"};
-}
-
-double number_or(const Json& config, const char* key, double fallback) {
-  const Json* value = config.find_value(key);
-  return value != nullptr && value->is_number() ? value->as_double() : fallback;
-}
-
-// The defaults that generation_config.json (or its like in GGUF) gives must be numbers in range.
-Status check_sampling_defaults(const Json& config, const sampling::SamplingParams& params) {
-  for (const char* key : {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"}) {
-    const Json* value = config.find_value(key);
-    if (value != nullptr && !value->is_number())
-      return Error{ErrorCode::kUsage,
-                   std::string("\"") + key + "\" is " + value->dump().substr(0, 60) + ", not a number"};
-  }
-  const Json* top_k = config.find_value("top_k");
-  if (top_k != nullptr && top_k->as_double() != static_cast<double>(params.top_k))
-    return Error{ErrorCode::kUsage, "\"top_k\" is " + top_k->dump() + ", not a whole number"};
-  return sampling::validate(params);
-}
 
 constexpr std::array<std::string_view, 4> kLogLevels = {"error", "warn", "info", "debug"};
 
@@ -90,19 +62,8 @@ Result<std::unique_ptr<Engine>> Engine::open(const std::string& path, const Open
 Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Clock::time_point start = Clock::now();
   log_ = options.log;
-  COLIBRI_ASSIGN(catalog_, formats::open_catalog(path));
-  formats::TensorCatalog& catalog = *catalog_;
-  COLIBRI_ASSIGN(description_, model::describe_model(path, catalog));
-  COLIBRI_TRY(check_config_facts(path, spec(), catalog));
-  COLIBRI_TRY(check_generation_config());
-  if (!options.without_text) {
-    COLIBRI_ASSIGN(text_, TextModel::of_model(path, catalog));
-  }
-  if (text_) COLIBRI_TRY(check_vocabulary(*text_, spec()));
-  COLIBRI_ASSIGN(weight_plan_, model::WeightPlan::make(description_, catalog));
-  catalog.drop_metadata();
-  platform::trim_heap();  // what parsing left behind
-  COLIBRI_ASSIGN(plan_, make_plan(spec(), *weight_plan_, options.settings, options.wanted_context));
+  COLIBRI_ASSIGN(model_, OpenedModel::open(path, options.without_text));
+  COLIBRI_ASSIGN(plan_, make_plan(spec(), *model_->weights, options.settings, options.wanted_context));
   if (!plan_.note.empty()) log(options, "warn", plan_.note);
   log_idle_settings(options, plan_.streams);
   log(options, "debug",
@@ -123,9 +84,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   event_.text.reserve(kTokenText);
   logit_rows_.reserve(static_cast<size_t>(plan_.decoder_limits.max_rows));
   logit_sequences_.reserve(static_cast<size_t>(settings.parallel));
-  if (text_ && text_->tokenizer()->eos_id() >= 0 && !is_end_of_text(text_->tokenizer()->eos_id()))
-    description_.eos_ids.push_back(text_->tokenizer()->eos_id());
-  sampled_vocab_ = text_ ? text_->tokenizer()->vocab_size() : spec().vocab_size;
+  sampled_vocab_ = text() != nullptr ? text()->tokenizer()->vocab_size() : spec().vocab_size;
   facts_ = {path,
             seconds_since(start),
             plan_.budget_bytes,
@@ -147,7 +106,7 @@ Status Engine::load_weights(const OpenOptions& options) {
   const std::span<std::byte> staging(staging_arena.data(), static_cast<size_t>(plan_.staging_bytes));
   uint64_t done = 0;
   const auto total =
-      static_cast<uint64_t>(plan_.streams ? weight_plan_->dense_file_bytes() : weight_plan_->file_bytes());
+      static_cast<uint64_t>(plan_.streams ? model_->weights->dense_file_bytes() : model_->weights->file_bytes());
   const store::LoadProgress progress = [&](int64_t bytes) {
     done += static_cast<uint64_t>(bytes);
     return !options.progress || options.progress(done, total);
@@ -155,11 +114,11 @@ Status Engine::load_weights(const OpenOptions& options) {
   if (options.progress && !options.progress(0, total)) return Error{ErrorCode::kCancelled, "loading was interrupted"};
   if (plan_.streams) slot_filler_ = std::jthread([this](const std::stop_token& stop) { make_slots_resident(stop); });
   std::vector<store::LoadJob> jobs;
-  COLIBRI_ASSIGN(weights_, weight_plan_->place_dense(weight_arena_, jobs, progress));
-  if (!plan_.streams && !weight_plan_->experts().empty())
-    experts_ = store::make_resident_store(weight_plan_->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
-                                          weight_arena_, jobs);
-  COLIBRI_TRY(store::load_matrices(*catalog_, jobs, plan_.loading_threads, staging, progress));
+  COLIBRI_ASSIGN(weights_, model_->weights->place_dense(weight_arena_, jobs, progress));
+  if (!plan_.streams && !model_->weights->experts().empty())
+    experts_ = store::make_resident_store(model_->weights->experts(), spec().n_moe_layers(),
+                                          spec().moe.router.n_experts, weight_arena_, jobs);
+  COLIBRI_TRY(store::load_matrices(model_->catalog, jobs, plan_.loading_threads, staging, progress));
   return plan_.streams ? open_streaming_store(options) : Status();
 }
 
@@ -173,14 +132,14 @@ void Engine::make_slots_resident(const std::stop_token& stop) {
 
 Status Engine::open_streaming_store(const OpenOptions& options) {
   const Settings& settings = options.settings;
-  const IoChoice io = choose_io(*catalog_, *weight_plan_, plan_, settings);
+  const IoChoice io = choose_io(model_->catalog, *model_->weights, plan_, settings);
   io_ = io.name;
   log(options, io.refused ? "warn" : "info",
-      std::to_string(plan_.expert_slots) + " of " + std::to_string(weight_plan_->experts().size()) +
+      std::to_string(plan_.expert_slots) + " of " + std::to_string(model_->weights->experts().size()) +
           " experts have room; the others are read when they are wanted, io " + io.name + ": " + io.reason);
-  std::unique_ptr<store::ByteSource> source = options.byte_source ? options.byte_source(*catalog_) : nullptr;
+  std::unique_ptr<store::ByteSource> source = options.byte_source ? options.byte_source(model_->catalog) : nullptr;
   if (source == nullptr) {
-    COLIBRI_ASSIGN(source, store::open_byte_source(*catalog_, io.access));
+    COLIBRI_ASSIGN(source, store::open_byte_source(model_->catalog, io.access));
   }
   store::StreamingOptions streaming;
   streaming.policy = settings.expert_cache_policy == "lru"   ? store::PolicyKind::kLru
@@ -193,17 +152,17 @@ Status Engine::open_streaming_store(const OpenOptions& options) {
   streaming.probe_bytes_per_second = io.probe_bytes_per_second;
   streaming.read_timeout = std::chrono::seconds(settings.read_timeout);
   streaming.heat = read_heat(options);
-  COLIBRI_ASSIGN(
-      experts_, store::make_streaming_store(weight_plan_->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
-                                            {slot_arena_.data(), static_cast<size_t>(slot_arena_.size_bytes())},
-                                            std::move(source), std::move(streaming)));
+  COLIBRI_ASSIGN(experts_, store::make_streaming_store(
+                               model_->weights->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
+                               {slot_arena_.data(), static_cast<size_t>(slot_arena_.size_bytes())}, std::move(source),
+                               std::move(streaming)));
   return {};
 }
 
 // What an earlier run left, if it left anything good.
 std::vector<float> Engine::read_heat(const OpenOptions& options) {
   const std::string& setting = options.settings.heat_file;
-  const uint64_t identity = store::model_identity(*catalog_);
+  const uint64_t identity = store::model_identity(model_->catalog);
   if (setting != "off") heat_path_ = setting == "auto" ? store::default_heat_path(identity) : setting;
   if (heat_path_.empty()) return {};
   auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.router.n_experts);
@@ -217,7 +176,7 @@ std::vector<float> Engine::read_heat(const OpenOptions& options) {
 // Called when nothing runs any more. What cannot be saved costs the next start some time, nothing else.
 void Engine::save_heat() const {
   if (heat_path_.empty() || !experts_) return;
-  const Status saved = store::write_heat(heat_path_, store::model_identity(*catalog_),
+  const Status saved = store::write_heat(heat_path_, store::model_identity(model_->catalog),
                                          {spec().n_moe_layers(), spec().moe.router.n_experts, experts_->heat()});
   if (!saved.ok() && log_) log_(1, "heat of the experts is not kept for the next run: " + saved.error().message);
 }
@@ -227,7 +186,7 @@ std::vector<int64_t> Engine::expert_file_bytes() const {
   std::vector<int64_t> bytes;
   for (int layer = 0; layer < spec().n_moe_layers(); ++layer) {
     const auto first = static_cast<size_t>(layer) * static_cast<size_t>(spec().moe.router.n_experts);
-    bytes.push_back(weight_plan_->experts()[first].file_size());
+    bytes.push_back(model_->weights->experts()[first].file_size());
   }
   return bytes;
 }
@@ -251,26 +210,6 @@ void Engine::wake() {
   wake_.notify_one();
 }
 
-sampling::SamplingParams Engine::default_sampling() const {
-  const Json& config = description_.generation_config;
-  sampling::SamplingParams params;
-  const Json* do_sample = config.find_value("do_sample");
-  const bool greedy = do_sample != nullptr && do_sample->is_bool() && !do_sample->as_bool() &&
-                      config.find_value("temperature") == nullptr;
-  params.temperature = greedy ? 0.0 : number_or(config, "temperature", 1.0);
-  params.top_k = static_cast<int32_t>(number_or(config, "top_k", 0));
-  params.top_p = number_or(config, "top_p", 1.0);
-  params.min_p = number_or(config, "min_p", 0.0);
-  params.repetition_penalty = number_or(config, "repetition_penalty", 1.0);
-  return params;
-}
-
-Status Engine::check_generation_config() const {
-  const Status status = check_sampling_defaults(description_.generation_config, default_sampling());
-  if (status.ok()) return {};
-  return Error{ErrorCode::kInvalidModel, description_.generation_source + ": " + status.error().message};
-}
-
 Json Engine::total_activations() const {
   Json layers{Json::Array{}};
   for (int layer = 0; experts_ && layer < experts_->n_layers(); ++layer) {
@@ -286,7 +225,7 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   COLIBRI_TRY(check_parameters(request, spec().vocab_size));
   COLIBRI_TRY(
       check_prompt(request.prompt, request.max_tokens == 0 ? 0 : 1, spec().vocab_size, context(), spec().context));
-  if (!text_ && !request.stop.empty())
+  if (text() == nullptr && !request.stop.empty())
     return Error{ErrorCode::kUsage, "stop strings need the model's tokenizer, which is not open"};
   auto sequence = std::make_shared<Sequence>(std::move(request));
   const Request& r = sequence->request;
@@ -298,8 +237,8 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   reserve_touched(sequence->stats.steps, static_cast<size_t>(n));
   sequence->sampler.emplace(r.sampling, sampled_vocab_);
   sequence->sampler->observe_prompt(r.prompt);
-  if (text_) {
-    sequence->detokenizer.emplace(*text_->tokenizer(), !r.keep_special);
+  if (text() != nullptr) {
+    sequence->detokenizer.emplace(*text()->tokenizer(), !r.keep_special);
     sequence->stop_matcher.emplace(r.stop);
   }
   return enqueue(std::move(sequence));

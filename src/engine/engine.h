@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/opened_model.h"
 #include "engine/plan.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -43,9 +44,9 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  const model::ModelSpec& spec() const { return description_.spec; }
-  const model::ModelDescription& description() const { return description_; }
-  const TextModel* text() const { return text_ ? &*text_ : nullptr; }
+  const model::ModelSpec& spec() const { return model_->description.spec; }
+  const model::ModelDescription& description() const { return model_->description; }
+  const TextModel* text() const { return model_->text ? &*model_->text : nullptr; }
   const EngineFacts& facts() const { return facts_; }
   store::StoreStatistics store_statistics() const {
     return experts_ ? experts_->statistics() : store::StoreStatistics{};
@@ -54,8 +55,7 @@ class Engine {
   Json total_activations() const;
   int64_t context() const { return plan_.decoder_limits.context; }
 
-  /// Sampling defaults: generation_config.json, else temperature 1 without filters.
-  sampling::SamplingParams default_sampling() const;
+  sampling::SamplingParams default_sampling() const { return sampling_defaults(model_->description); }
 
   /// kUsage: empty prompt, ids out of range, parameters out of range. kContextOverflow: no room for one more token.
   Result<std::shared_ptr<Sequence>> submit(Request request);
@@ -73,7 +73,6 @@ class Engine {
   std::vector<float> read_heat(const OpenOptions& options);
   void save_heat() const;
   std::vector<int64_t> expert_file_bytes() const;
-  Status check_generation_config() const;
   std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
 
   void run();
@@ -96,15 +95,12 @@ class Engine {
   void finish_with(Sequence& sequence, const Error& error);
   bool is_end_of_text(TokenId id) const;
 
-  model::ModelDescription description_;
-  std::optional<TextModel> text_;
+  std::unique_ptr<OpenedModel> model_;  // experts are read from its files
   EngineFacts facts_;
   std::string io_ = "buffered";  // how experts are read
   std::string heat_path_;        // empty: heat is not kept
   std::function<void(int level, const std::string& line)> log_;
   MemoryPlan plan_;
-  std::optional<formats::TensorCatalog> catalog_;  // experts are read from it
-  std::optional<model::WeightPlan> weight_plan_;   // where they are
   platform::Arena weight_arena_, slot_arena_;
   std::jthread slot_filler_;  // ends before the arena
   std::unique_ptr<model::ModelWeights> weights_;

@@ -4,11 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/config_facts.h"
 #include "engine/io_choice.h"
 #include "engine/plan.h"
-#include "formats/catalog.h"
-#include "model/weights.h"
 #include "platform/disk.h"
 #include "platform/memory.h"
 #include "platform/memory_speed.h"
@@ -94,20 +91,11 @@ void add_plan(const MemoryPlan& plan, const Settings& settings, Json& json) {
 }  // namespace
 
 Result<Json> report_plan(const std::string& path, const OpenOptions& options) {
-  // As in Engine::load, in the same order: what the process holds by now is part of the plan.
-  COLIBRI_ASSIGN(formats::TensorCatalog catalog, formats::open_catalog(path));
-  COLIBRI_ASSIGN(const model::ModelDescription description, model::describe_model(path, catalog));
-  const model::ModelSpec& spec = description.spec;
-  COLIBRI_TRY(check_config_facts(path, spec, catalog));
-  std::optional<TextModel> text;
-  if (!options.without_text) {
-    COLIBRI_ASSIGN(text, TextModel::of_model(path, catalog));
-  }
-  COLIBRI_ASSIGN(const model::WeightPlan weights, model::WeightPlan::make(description, catalog));
-  catalog.drop_metadata();
-  platform::trim_heap();
+  COLIBRI_ASSIGN(const std::unique_ptr<OpenedModel> model, OpenedModel::open(path, options.without_text));
+  const model::ModelSpec& spec = model->description.spec;
+  const model::WeightPlan& weights = *model->weights;
+  const formats::TensorCatalog& catalog = model->catalog;
   COLIBRI_ASSIGN(const MemoryPlan plan, make_plan(spec, weights, options.settings, options.wanted_context));
-
   const IoChoice io = choose_io(catalog, weights, plan, options.settings);
   // What memory answers says nothing about the disk; experts that stream are measured the way they will be read.
   const bool direct = !plan.streams || io.access == platform::Access::kDirect;

@@ -283,7 +283,7 @@ void Engine::finish(Sequence& sequence, const char* reason, const Error* error) 
 }
 
 bool Engine::is_end_of_text(TokenId id) const {
-  return std::find(description_.eos_ids.begin(), description_.eos_ids.end(), id) != description_.eos_ids.end();
+  return std::find(description().eos_ids.begin(), description().eos_ids.end(), id) != description().eos_ids.end();
 }
 
 }  // namespace colibri::engine
