@@ -127,6 +127,7 @@ class Planner {
     choose_budget(settings_, plan_);
     COLIBRI_ASSIGN(const int64_t context, choose_context(spec_, settings_, wanted_context, plan_.budget_bytes));
     plan_fixed(context);
+    plan_.minimum_bytes = least_bytes();
     allowed_ = allowed_expert_bytes(settings_, plan_.expert_bytes_total);
     if (allowed_ == plan_.expert_bytes_total && fits_resident()) return std::move(plan_);
     if (weights_.experts().empty()) return does_not_fit(plan_);
@@ -160,12 +161,11 @@ class Planner {
     plan_.slots = all_slots();
     plan_.expert_slots = plan_.slots.slots();
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, 16);
-    plan_.minimum_bytes = plan_.planned_bytes();
+    if (weights_.experts().empty()) plan_.minimum_bytes = plan_.planned_bytes();
     return plan_.planned_bytes() <= plan_.budget_bytes;
   }
 
-  // The least of everything first: what it takes is the minimum. Then passes as long as can be, and slots of the rest.
-  void plan_streaming() {
+  void begin_streaming() {
     plan_.streams = true;
     plan_.readers = {};
     plan_.decoder_limits.max_apart_rows = std::max<int64_t>(kApartRows, settings_.parallel);
@@ -175,7 +175,21 @@ class Planner {
     plan_.process_bytes = process_bytes(spec_, plan_);
     set_slots(0);
     plan_passes(chunk_of(kLeastPrefillChunk));
-    plan_.minimum_bytes = plan_.planned_bytes();
+  }
+
+  // What the least of everything takes.
+  int64_t least_bytes() {
+    if (weights_.experts().empty()) return 0;
+    MemoryPlan before = plan_;
+    begin_streaming();
+    const int64_t least = plan_.planned_bytes();
+    plan_ = std::move(before);
+    return least;
+  }
+
+  // The least of everything first; then passes as long as can be, and slots of the rest.
+  void plan_streaming() {
+    begin_streaming();
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedStreamedPrefillChunk : kStreamedPrefillChunk, 8);
     set_slots(std::min(allowed_, plan_.budget_bytes - (plan_.planned_bytes() - plan_.expert_bytes)));
   }
