@@ -26,14 +26,14 @@ const MatrixSource& matrix_of(const ExpertSource& expert, int matrix) {
   return matrix == 0 ? expert.gate : matrix == 1 ? expert.up : expert.down;
 }
 
-/// Rows of one matrix that are read at once.
+/// Rows of one matrix that are read at once. Where they lie is copied, because a thread that hangs in a read must not
+/// look at the source any more when it returns.
 struct Piece {
   const MatrixSource* source;
   std::byte* dst;
   int64_t row, count;
-
-  int64_t offset() const { return source->file_offset(row); }
-  int64_t bytes() const { return count * source->row_bytes(); }
+  int file;
+  int64_t offset, bytes;
 };
 
 int pieces_of(const MatrixSource& source, int64_t read_bytes) {
@@ -56,7 +56,8 @@ Piece piece_at(const ExpertLoad& load, int index, int64_t read_bytes) {
       continue;
     }
     const int64_t rows = rows_per_piece(source, read_bytes), row = index * rows;
-    return {&source, dst[m], row, std::min(rows, source.n - row)};
+    const int64_t count = std::min(rows, source.n - row);
+    return {&source, dst[m], row, count, source.tensor->file, source.file_offset(row), count * source.row_bytes()};
   }
 }
 
@@ -164,18 +165,17 @@ struct ExpertReaders::State {
 
   // Whole blocks around the piece.
   ReadPiece read_piece(const Piece& piece, std::span<std::byte> memory) {
-    const int file = piece.source->tensor->file;
-    const int64_t block = source->alignment(), bytes = piece.bytes();
+    const int64_t block = source->alignment();
     ReadPiece r;
-    r.first = round_down(piece.offset(), block);
-    r.needed = piece.offset() + bytes - r.first;
-    r.raw = memory.subspan(static_cast<size_t>(piece.offset() - r.first), static_cast<size_t>(bytes));
+    r.first = round_down(piece.offset, block);
+    r.needed = piece.offset + piece.bytes - r.first;
+    r.raw = memory.subspan(static_cast<size_t>(piece.offset - r.first), static_cast<size_t>(piece.bytes));
     const std::span<std::byte> all = memory.first(static_cast<size_t>(round_up(r.needed, block)));
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      r.outcome = source->read(file, r.first, all, r.needed);
+      r.outcome = source->read(piece.file, r.first, all, r.needed);
       if (r.outcome.error == 0) break;
     }
-    r.changed = source->changed(file);
+    r.changed = source->changed(piece.file);
     return r;
   }
 
@@ -185,7 +185,7 @@ struct ExpertReaders::State {
       return problem("cannot read: " + std::generic_category().message(r.outcome.error) +
                      "; check the disk (dmesg), then start again");
     if (r.outcome.bytes < r.needed)
-      return problem("only " + std::to_string(std::max<int64_t>(0, r.outcome.bytes - (piece.offset() - r.first))) +
+      return problem("only " + std::to_string(std::max<int64_t>(0, r.outcome.bytes - (piece.offset - r.first))) +
                      " bytes were there: the file was cut while the model was running, or its disk fails; "
                      "restore it and start again");
     if (r.changed)
@@ -195,8 +195,8 @@ struct ExpertReaders::State {
 
   std::string place(const Piece& piece) const {
     const formats::TensorInfo& tensor = *piece.source->tensor;
-    return source->path(tensor.file) + ": tensor " + tensor.name + ", " + std::to_string(piece.bytes()) +
-           " bytes at offset " + std::to_string(piece.offset());
+    return source->path(piece.file) + ": tensor " + tensor.name + ", " + std::to_string(piece.bytes) +
+           " bytes at offset " + std::to_string(piece.offset);
   }
 
   // Packing goes on without the lock, but the end waits for it.
