@@ -15,8 +15,18 @@ constexpr bool formats_follow_the_enum() {
 }
 static_assert(formats_follow_the_enum());
 
-// One panel, strip by strip; `rows` rows of src are there, the other outputs become zero weights.
-void pack_panel(Encoding encoding, const std::byte* src, int64_t rows, int64_t k, std::byte* dst) {
+// Packing waits for memory, and the processor does not see that the rows of a panel lie in order: 1.9 GB/s of Q4_K per
+// core without these, 2.9 with them, measured in turn.
+void prefetch(const std::byte* data, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(data + at, 0);
+}
+void prefetch_for_writing(std::byte* data, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(data + at, 1);
+}
+
+// One panel, strip by strip; `rows` rows of src are there, the other outputs become zero weights. `more`: another panel
+// follows, of which a part is fetched with every strip.
+void pack_panel(Encoding encoding, const std::byte* src, int64_t rows, int64_t k, bool more, std::byte* dst) {
   const DTypeInfo& type = info(format_of(encoding).dtype);
   const int64_t row_bytes = file_bytes(type, k);
   std::byte zeros[kStripInputs * sizeof(float)];
@@ -26,8 +36,11 @@ void pack_panel(Encoding encoding, const std::byte* src, int64_t rows, int64_t k
     for (int64_t r = 0; r < kPanelWidth; ++r)
       sources[r] = r < rows ? src + r * row_bytes + file_bytes(type, first) : zeros;
     const int64_t inputs = std::min<int64_t>(kStripInputs, k - first);
+    const int64_t bytes = strip_layout(encoding, inputs).bytes, part = kPanelWidth * file_bytes(type, inputs);
+    if (more) prefetch(src + kPanelWidth * (row_bytes + file_bytes(type, first)), part);
+    if (more || first + inputs < k) prefetch_for_writing(dst + bytes, bytes);
     pack_strip(encoding, sources, inputs, dst);
-    dst += strip_layout(encoding, inputs).bytes;
+    dst += bytes;
   }
 }
 
@@ -64,7 +77,8 @@ void pack_rows(DType dtype, const std::byte* src, int64_t first, int64_t count, 
   const int64_t panel = panel_bytes(*encoding, k);
   for (int64_t row = 0; row < count; row += kPanelWidth) {
     const int64_t rows = std::min<int64_t>(kPanelWidth, count - row);
-    pack_panel(*encoding, src + row * row_bytes, rows, k, dst + (first + row) / kPanelWidth * panel);
+    pack_panel(*encoding, src + row * row_bytes, rows, k, row + 2 * kPanelWidth <= count,
+               dst + (first + row) / kPanelWidth * panel);
   }
 }
 
