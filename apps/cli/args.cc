@@ -166,6 +166,9 @@ void build_run(CLI::App& app, Arguments& out) {
   app.add_flag("--chat", run.chat, "the prompt is a message: apply the chat template");
   app.add_option("--system", run.system, "system message for --chat")->type_name("TEXT");
   app.add_option("--stats", run.stats_file, "write statistics as JSON")->check(not_empty())->type_name("FILE");
+  app.add_option("--trace", run.trace_file, "write which experts every token chose, as JSON lines")
+      ->check(not_empty())
+      ->type_name("FILE");
   app.add_flag("--json", run.json, "print one JSON object: text, tokens, finish_reason, stats");
   add_sampling(app, run.sampling);
   add_settings(app, run.engine);

@@ -39,6 +39,7 @@ struct RunArgs {
   bool chat = false;
   std::string system;
   std::string stats_file;
+  std::string trace_file;
   bool json = false;
 };
 

@@ -6,6 +6,7 @@
 #include "preflight.h"
 #include "session.h"
 #include "signals.h"
+#include "trace.h"
 
 namespace colibri::cli {
 namespace {
@@ -46,9 +47,9 @@ Status check_run(const RunArgs& args, const TokenIds& prompt, const Settings& se
 }
 
 // Before the model is loaded, so that a path that cannot be written is not found out afterwards.
-Outcome<std::optional<OutputFile>> open_stats_file(const RunArgs& args) {
-  if (args.stats_file.empty()) return std::optional<OutputFile>();
-  auto file = OutputFile::create(args.stats_file);
+Outcome<std::optional<OutputFile>> open_output(const std::string& path) {
+  if (path.empty()) return std::optional<OutputFile>();
+  auto file = OutputFile::create(path);
   if (!file) return file.error();
   return std::optional(std::move(*file));
 }
@@ -80,8 +81,10 @@ Status run_command(const RunArgs& args, StandardOutput& out) {
   const auto ids = prompt_ids(args, text->view(), *prompt);
   if (!ids) return ids.error();
   if (Status good = check_run(args, *ids, *settings); !good) return good;
-  auto stats_file = open_stats_file(args);
+  auto stats_file = open_output(args.stats_file);
   if (!stats_file) return stats_file.error();
+  auto trace_file = open_output(args.trace_file);
+  if (!trace_file) return trace_file.error();
 
   const InterruptScope stoppable;
   auto engine = open_engine(args.engine.model, *settings, tokens_in_all(args, *ids), TextUse::kEngine);
@@ -89,11 +92,15 @@ Status run_command(const RunArgs& args, StandardOutput& out) {
   api::Request request = make_request(*engine, args.sampling);
   request.prompt = *ids;
   request.max_tokens = args.max_tokens;
+  std::optional<Trace> trace;
+  if (*trace_file) request.routing = trace.emplace(std::move(**trace_file), *engine, args.engine.model).callback();
   const auto result = generate(*engine, request, args.engine.model, [&](std::string_view piece) -> Status {
     if (args.json) return {};
     if (Status written = out.write(piece); !written) return written;
     return out.flush();
   });
+  // A trace that cannot be written ended the generation.
+  if (Status traced = trace ? trace->finish() : Status(); !traced) return traced;
   if (!result) return result.error();
 
   if (Status printed = args.json ? out.write(result_json(*result)) : end_line(*result, out); !printed) return printed;

@@ -285,6 +285,12 @@ typedef struct colibri_request {
   size_t n_stop;
   int32_t ignore_eos;   /* nonzero: an end-of-text token does not end the sequence */
   int32_t keep_special; /* nonzero: special tokens appear in the text */
+  /* Told the experts of every token that the model computes, prompt and answer: as in colibri_evaluate_callbacks. Called
+   * on the engine's thread, one MoE layer after the other, until the END event was given or colibri_sequence_free has
+   * returned; while it runs, nobody's tokens advance. It must not call the library. Return nonzero to end the sequence as colibri_cancel does. May be NULL. */
+  int (*routing)(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
+                 int32_t top_k);
+  void* routing_user;
 } colibri_request;
 
 COLIBRI_API void colibri_request_init(const colibri_engine* engine, colibri_request* request);
@@ -324,7 +330,7 @@ COLIBRI_API void colibri_cancel(colibri_sequence* sequence);
 /* Statistics of this sequence as JSON (prompt_tokens, generated_tokens, prefill, decode, ...); complete after END. */
 COLIBRI_API colibri_status colibri_sequence_stats(const colibri_sequence* sequence, colibri_string* json,
                                                   colibri_error* error);
-/* Cancels if necessary and frees. */
+/* Cancels if necessary and frees; with a routing callback it waits until the present step is over. */
 COLIBRI_API void colibri_sequence_free(colibri_sequence* sequence);
 
 #ifdef __cplusplus

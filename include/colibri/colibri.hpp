@@ -330,6 +330,18 @@ inline Outcome<std::string> plan(const std::string& path, const Options& options
   return detail::string_of(colibri_plan, path.c_str(), detail::RawOptions(options).get());
 }
 
+/// Experts of a MoE layer for positions first ..: [n, top_k] each. Return false to stop.
+using RoutingCallback = std::function<bool(int32_t layer, int32_t first, int32_t n, const int32_t* ids,
+                                           const float* weights, int32_t top_k)>;
+
+namespace detail {
+/// `user`: a RoutingCallback.
+inline int call_routing(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
+                        int32_t top_k) {
+  return (*static_cast<const RoutingCallback*>(user))(layer, first, n, ids, weights, top_k) ? 0 : 1;
+}
+}  // namespace detail
+
 struct Request {
   TokenIds prompt;
   int32_t max_tokens = -1;  ///< -1: until the context is full
@@ -341,6 +353,8 @@ struct Request {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool keep_special = false;
+  /// See colibri_request. Engine::submit keeps a copy as long as the Sequence lives.
+  RoutingCallback routing;
 };
 
 namespace detail {
@@ -348,7 +362,9 @@ namespace detail {
 /// A Request as the library wants it; refers to the Request.
 class RawRequest {
  public:
-  RawRequest(const colibri_engine* engine, const Request& request) : raw_(defaults(engine)) {
+  /// `routing` must live as long as the sequence.
+  RawRequest(const colibri_engine* engine, const Request& request, RoutingCallback* routing = nullptr)
+      : raw_(defaults(engine)) {
     for (const std::string& stop : request.stop) stops_.push_back(stop.c_str());
     raw_.prompt = request.prompt.data();
     raw_.n_prompt = request.prompt.size();
@@ -367,6 +383,8 @@ class RawRequest {
     raw_.n_stop = stops_.size();
     raw_.ignore_eos = request.ignore_eos ? 1 : 0;
     raw_.keep_special = request.keep_special ? 1 : 0;
+    raw_.routing = routing != nullptr ? call_routing : nullptr;
+    raw_.routing_user = routing;
   }
   RawRequest(const RawRequest&) = delete;
   RawRequest& operator=(const RawRequest&) = delete;
@@ -437,16 +455,16 @@ class Sequence {
   struct Free {
     void operator()(colibri_sequence* handle) const { colibri_sequence_free(handle); }
   };
-  explicit Sequence(colibri_sequence* handle) : handle_(handle) {}
+  Sequence(colibri_sequence* handle, std::unique_ptr<RoutingCallback> routing)
+      : routing_(std::move(routing)), handle_(handle) {}
+  std::unique_ptr<RoutingCallback> routing_;  // outlives the handle: the library calls it
   std::unique_ptr<colibri_sequence, Free> handle_;
 };
 
 struct EvaluateCallbacks {
   /// Logits of positions first .. first + n - 1, [n, vocab_size]. Return false to stop.
   std::function<bool(int32_t first, int32_t n, std::span<const float> logits, int32_t vocab_size)> logits;
-  /// Experts of a MoE layer for positions first ..: [n, top_k] each. Return false to stop.
-  std::function<bool(int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights, int32_t top_k)>
-      routing;
+  RoutingCallback routing;
   /// Asked often, from several threads, while the model computes; return true to stop. Must be quick.
   std::function<bool()> stop;
 };
@@ -516,12 +534,13 @@ class Engine {
 
   /// Queues the request, which is copied.
   Outcome<Sequence> submit(const Request& request) {
-    const detail::RawRequest raw(handle_.get(), request);
+    auto routing = request.routing ? std::make_unique<RoutingCallback>(request.routing) : nullptr;
+    const detail::RawRequest raw(handle_.get(), request, routing.get());
     colibri_sequence* handle = nullptr;
     colibri_error error{};
     const colibri_status status = colibri_submit(handle_.get(), raw.get(), &handle, &error);
     if (status != COLIBRI_OK) return detail::take(status, error);
-    return Sequence(handle);
+    return Sequence(handle, std::move(routing));
   }
 
  private:
@@ -536,7 +555,8 @@ class Engine {
   }
   static int on_routing(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
                         int32_t top_k) {
-    return static_cast<const EvaluateCallbacks*>(user)->routing(layer, first, n, ids, weights, top_k) ? 0 : 1;
+    RoutingCallback& callback = static_cast<EvaluateCallbacks*>(user)->routing;
+    return detail::call_routing(&callback, layer, first, n, ids, weights, top_k);
   }
   static int on_stop(void* user) { return static_cast<const EvaluateCallbacks*>(user)->stop() ? 1 : 0; }
 

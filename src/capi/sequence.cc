@@ -24,6 +24,13 @@ sampling::SamplingParams sampling_params(const colibri_request& r) {
   return p;
 }
 
+engine::RoutingListener routing_listener(const colibri_request& r) {
+  return [call = r.routing, user = r.routing_user](int layer, int64_t first, int64_t n, const int32_t* ids,
+                                                   const float* weights, int top_k) {
+    return call(user, layer, static_cast<int32_t>(first), static_cast<int32_t>(n), ids, weights, top_k) == 0;
+  };
+}
+
 Result<engine::Request> engine_request(const colibri_request& r) {
   if (r.prompt == nullptr && r.n_prompt > 0) return capi::missing_argument("prompt");
   if (r.stop == nullptr && r.n_stop > 0) return capi::missing_argument("stop");
@@ -38,6 +45,7 @@ Result<engine::Request> engine_request(const colibri_request& r) {
   }
   request.ignore_eos = r.ignore_eos != 0;
   request.keep_special = r.keep_special != 0;
+  if (r.routing != nullptr) request.routing = routing_listener(r);
   return request;
 }
 
@@ -48,6 +56,12 @@ Result<engine::Request> copy_request(const colibri_engine* engine, const colibri
   colibri_request_init(engine, &full);
   std::memcpy(&full, &request, std::min(request.struct_size, sizeof(full)));
   return engine_request(full);
+}
+
+// The engine may be in the middle of a step that calls the routing callback, whose data goes with the sequence.
+void wait_for_end(colibri_sequence& sequence) {
+  while (!sequence.ended && sequence.sequence->stream.pop(-1, sequence.event))
+    sequence.ended = sequence.event.kind == engine::EventKind::kEnd;
 }
 
 colibri_event_kind kind_of(engine::EventKind kind) {
@@ -161,6 +175,7 @@ void colibri_sequence_free(colibri_sequence* sequence) {
   if (sequence == nullptr) return;
   sequence->sequence->cancelled.store(true);
   sequence->engine->wake();
+  if (sequence->sequence->request.routing) wait_for_end(*sequence);
   delete sequence;
 }
 

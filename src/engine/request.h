@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@
 
 namespace colibri::engine {
 
+/// The router's choice for positions first .. first + n - 1 in decoder layer `layer`: ids, weights [n, top_k]. false
+/// ends the sequence.
+using RoutingListener =
+    std::function<bool(int layer, int64_t first, int64_t n, const int32_t* ids, const float* weights, int top_k)>;
+
 struct Request {
   TokenIds prompt;
   int64_t max_tokens = -1;  ///< -1: until the context is full
@@ -18,6 +24,7 @@ struct Request {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool keep_special = false;
+  RoutingListener routing;  ///< called on the engine's thread; may be empty
 };
 
 /// kUsage: empty prompt or ids outside the vocabulary. kContextOverflow: the prompt and `room` more tokens do not fit

@@ -22,12 +22,17 @@ void StepRouting::on_route(int layer, const int32_t* ids, const float* weights, 
   for (const ScheduledSegment& segment : *scheduled_) {
     const int64_t offset = segment.rows.first_row * top_k;
     credit(segment, moe_index_[static_cast<size_t>(layer)], ids + offset, segment.rows.n_rows * top_k);
-    EvaluationSink* sink = segment.sequence->sink;
-    if (sink == nullptr) continue;
-    if (!sink->on_routing(layer, segment.rows.first_position, segment.rows.n_rows, ids + offset, weights + offset,
-                          top_k))
+    if (!report(*segment.sequence, layer, segment.rows, ids + offset, weights + offset, top_k))
       segment.sequence->cancelled = true;
   }
+}
+
+bool StepRouting::report(const Sequence& sequence, int layer, const model::BatchSegment& rows, const int32_t* ids,
+                         const float* weights, int top_k) {
+  if (sequence.sink != nullptr)
+    return sequence.sink->on_routing(layer, rows.first_position, rows.n_rows, ids, weights, top_k);
+  const RoutingListener& listener = sequence.request.routing;
+  return !listener || listener(layer, rows.first_position, rows.n_rows, ids, weights, top_k);
 }
 
 void StepRouting::credit(const ScheduledSegment& segment, int moe_layer, const int32_t* ids, int64_t count) {

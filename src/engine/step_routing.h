@@ -25,6 +25,8 @@ class StepRouting final : public model::RoutingObserver {
   bool chose(const ScheduledSegment& segment, int32_t expert) const;
 
  private:
+  static bool report(const Sequence& sequence, int layer, const model::BatchSegment& rows, const int32_t* ids,
+                     const float* weights, int top_k);
   void credit(const ScheduledSegment& segment, int moe_layer, const int32_t* ids, int64_t count);
 
   const std::vector<ScheduledSegment>* scheduled_ = nullptr;
