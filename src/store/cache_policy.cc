@@ -138,17 +138,26 @@ CachePolicy::Turn CachePolicy::turn(int candidate_layer, int layer, const StepPo
   return candidate_layer == layer || sizes_[c] > floors_[c] ? Turn::kNormal : Turn::kLast;
 }
 
+CachePolicy::Key CachePolicy::key_seen_from(const StepPosition& position, int layer, int32_t expert) const {
+  Key key = keys_[index(layer, expert)];
+  if (kind_ != PolicyKind::kAuto) return key;
+  const int layers_until = (layer - position.layer - 1 + n_layers()) % n_layers();
+  key.value -= kPassedBits * layers_until / n_layers();
+  return key;
+}
+
 std::optional<int> CachePolicy::victim(int layer, const StepPosition& position) const {
   std::optional<int> best;
+  Key best_key;
   Turn best_turn = Turn::kLast;
   for (const int candidate_layer : layers_of_[static_cast<size_t>(slot_class_[static_cast<size_t>(layer)])]) {
     if (sizes_[static_cast<size_t>(candidate_layer)] == 0) continue;
-    const auto candidate = static_cast<int>(index(candidate_layer, heaps_[index(candidate_layer, 0)]));
+    const int32_t expert = heaps_[index(candidate_layer, 0)];
     const Turn its_turn = turn(candidate_layer, layer, position);
-    if (best && (its_turn > best_turn || (its_turn == best_turn && !(keys_[static_cast<size_t>(candidate)] <
-                                                                     keys_[static_cast<size_t>(*best)]))))
-      continue;
-    best = candidate;
+    const Key key = key_seen_from(position, candidate_layer, expert);
+    if (best && (its_turn > best_turn || (its_turn == best_turn && !(key < best_key)))) continue;
+    best = static_cast<int>(index(candidate_layer, expert));
+    best_key = key;
     best_turn = its_turn;
   }
   return best;

@@ -5,8 +5,10 @@
 //   lfu    the number of uses, then the time of the last one
 //   auto   uses that fade: log2 of the sum of 2^(-age / half-life) over all uses. Fading changes all alike, so keys
 //   stay
-//          as they are between uses. In addition a layer keeps its floor (a part of its fair share of the slots), and
-//          while a step sweeps over (nearly) all experts, layers that the step has passed give up theirs first
+//          as they are between uses. Three things are added where layers are compared. An expert whose layer comes
+//          later counts less, up to kPassedBits for the layer just passed: recency alone throws out what comes next. A
+//          layer keeps its floor, a part of its fair share of the slots. While a step sweeps over (nearly) all
+//          experts, layers that it has passed give up theirs first
 // Evictable experts of a layer are in a heap; a victim costs a look at the top of each layer's heap.
 //
 // Thread-safety: one thread. Memory: all of it in the constructor.
@@ -18,10 +20,13 @@
 
 namespace colibri::store {
 
+// The numbers of auto are measured on traces: docs/traces.md. It depends little on them.
 /// After so many tokens a use counts half: long enough to see which experts are hot, short enough to follow a topic.
-inline constexpr int64_t kHalfLifeTokens = 128;
-/// With auto, other layers leave a layer at least this part of an equal share of the slots.
-inline constexpr double kFloorOfFairShare = 0.25;
+inline constexpr int64_t kHalfLifeTokens = 96;
+/// An expert that the step has just passed is worth this many bits less than one of the layer that comes next.
+inline constexpr double kPassedBits = 1;
+/// Other layers leave a layer at least this part of an equal share of the slots.
+inline constexpr double kFloorOfFairShare = 0.5;
 
 enum class PolicyKind { kAuto, kLru, kLfu };
 
@@ -78,8 +83,9 @@ class CachePolicy {
   enum class Turn { kFirst, kNormal, kLast };
 
   size_t index(int layer, int expert) const { return static_cast<size_t>(layer) * n_experts_ + expert; }
-  Key key_of(size_t expert) const;
+  int n_layers() const { return static_cast<int>(slot_class_.size()); }
   Turn turn(int candidate_layer, int layer, const StepPosition& position) const;
+  Key key_seen_from(const StepPosition& position, int layer, int32_t expert) const;
 
   int32_t* heap_of(int layer) { return heaps_.data() + index(layer, 0); }
   bool goes_before(int layer, int32_t a, int32_t b) const;
