@@ -99,9 +99,9 @@ Status run_command(const RunArgs& args, StandardOutput& out) {
     if (Status written = out.write(piece); !written) return written;
     return out.flush();
   });
-  // A trace that cannot be written ended the generation.
-  if (Status traced = trace ? trace->finish() : Status(); !traced) return traced;
+  if (trace && !trace->status()) return trace->status();  // a trace that cannot be written ended the generation
   if (!result) return result.error();
+  if (Status traced = trace ? trace->finish() : Status(); !traced) return traced;
 
   if (Status printed = args.json ? out.write(result_json(*result)) : end_line(*result, out); !printed) return printed;
   if (Status flushed = out.flush(); !flushed) return flushed;

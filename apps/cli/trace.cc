@@ -81,7 +81,7 @@ Status Trace::write_first_step() {
 }
 
 Status Trace::finish() {
-  if (status_.ok() && step_ == 0) status_ = write_first_step();
+  if (step_ == 0) status_ = write_first_step();
   return status_.ok() ? file_.commit() : status_;
 }
 

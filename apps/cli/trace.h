@@ -19,7 +19,9 @@ class Trace {
 
   /// Refers to the Trace. A failed write ends the request; finish() tells.
   api::RoutingCallback callback();
-  /// The first failure; else the file is complete and has its name.
+  /// The first failure.
+  const Status& status() const { return status_; }
+  /// Completes the file and gives it its name. REQUIRES: status() is good.
   Status finish();
 
  private:
