@@ -78,7 +78,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   const Settings& settings = options.settings;
   scheduler_.emplace(
       SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
-  routing_.emplace(spec(), expert_file_bytes());
+  routing_.emplace(spec());
   sampler_scratch_.emplace(spec().vocab_size);
   decoded_.reserve(kTokenText);
   event_.text.reserve(kTokenText);
@@ -179,16 +179,6 @@ void Engine::save_heat() const {
   const Status saved = store::write_heat(heat_path_, store::model_identity(model_->catalog),
                                          {spec().n_moe_layers(), spec().moe.router.n_experts, experts_->heat()});
   if (!saved.ok() && log_) log_(1, "heat of the experts is not kept for the next run: " + saved.error().message);
-}
-
-// [MoE layers]: all experts of a layer take the same.
-std::vector<int64_t> Engine::expert_file_bytes() const {
-  std::vector<int64_t> bytes;
-  for (int layer = 0; layer < spec().n_moe_layers(); ++layer) {
-    const auto first = static_cast<size_t>(layer) * static_cast<size_t>(spec().moe.router.n_experts);
-    bytes.push_back(model_->weights->experts()[first].file_size());
-  }
-  return bytes;
 }
 
 Engine::~Engine() {

@@ -72,7 +72,6 @@ class Engine {
   Status open_streaming_store(const OpenOptions& options);
   std::vector<float> read_heat(const OpenOptions& options);
   void save_heat() const;
-  std::vector<int64_t> expert_file_bytes() const;
   std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
 
   void run();
@@ -83,7 +82,7 @@ class Engine {
   bool concerns(const ScheduledSegment& segment, const Error& error) const;
   void reap();
   Status step();
-  void credit_waiting();
+  void credit_reading();
   void report_evaluations(Rows hidden);
   Status report_logits(const ScheduledSegment& segment, Rows hidden);
   void finish_prefill_slices(Clock::time_point start);
@@ -117,6 +116,7 @@ class Engine {
   std::string decoded_;        // scratch: what the detokenizer gave
   int32_t sampled_vocab_ = 0;  // ids beyond it are padding
   Clock::time_point limit_checked_;
+  uint64_t read_before_ = 0;
   double waited_before_ = 0;  // what the store had waited before the present step
 
   std::mutex mutex_;

@@ -40,7 +40,7 @@ Status Engine::step() {
   backend_->watch(nobody_waits, &scheduler_->scheduled());
   if (experts_) experts_->begin_step(batch.rows(), nobody_waits, &scheduler_->scheduled());
   COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(batch, &*routing_));
-  if (experts_) credit_waiting();
+  if (experts_) credit_reading();
   for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->n_computed += segment.rows.n_rows;
   report_evaluations(hidden);
   finish_prefill_slices(start);
@@ -48,13 +48,19 @@ Status Engine::step() {
   return {};
 }
 
-// What the step waited for experts, all of its sequences waited.
-void Engine::credit_waiting() {
+// What the step waited for experts, all of its sequences waited; what it read, they share.
+void Engine::credit_reading() {
   const double waited = experts_->wait_seconds() - waited_before_;
+  const uint64_t read = experts_->bytes_read() - read_before_;
   waited_before_ += waited;
+  read_before_ += read;
+  const uint64_t n = scheduler_->scheduled().size();
+  uint64_t rest = read % n;
   for (const ScheduledSegment& segment : scheduler_->scheduled()) {
     SequenceStatistics& stats = segment.sequence->stats;
-    (segment.prefill ? stats.prefill : stats.decode).experts.wait_seconds += waited;
+    ExpertUse& use = (segment.prefill ? stats.prefill : stats.decode).experts;
+    use.wait_seconds += waited;
+    use.bytes_read += read / n + std::exchange(rest, 0);
   }
 }
 

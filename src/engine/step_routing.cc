@@ -4,11 +4,10 @@
 
 namespace colibri::engine {
 
-StepRouting::StepRouting(const model::ModelSpec& spec, std::vector<int64_t> expert_bytes)
+StepRouting::StepRouting(const model::ModelSpec& spec)
     : n_experts_(spec.moe.router.n_experts),
-      expert_bytes_(std::move(expert_bytes)),
       seen_(static_cast<size_t>(n_experts_)),
-      miss_(static_cast<size_t>(n_experts_)) {
+      missing_(static_cast<size_t>(n_experts_)) {
   int moe = 0;
   for (const model::LayerSpec& layer : spec.layers) moe_index_.push_back(layer.moe ? moe++ : -1);
 }
@@ -17,8 +16,8 @@ void StepRouting::on_route(int layer, const int32_t* ids, const float* weights, 
                            std::span<const int32_t> missing) {
   ids_ = ids;
   top_k_ = top_k;
-  std::fill(miss_.begin(), miss_.end(), Miss::kNone);
-  for (const int32_t e : missing) miss_[static_cast<size_t>(e)] = Miss::kNew;
+  std::fill(missing_.begin(), missing_.end(), char{0});
+  for (const int32_t e : missing) missing_[static_cast<size_t>(e)] = 1;
   for (const ScheduledSegment& segment : *scheduled_) {
     const int64_t offset = segment.rows.first_row * top_k;
     credit(segment, moe_index_[static_cast<size_t>(layer)], ids + offset, segment.rows.n_rows * top_k);
@@ -45,13 +44,7 @@ void StepRouting::credit(const ScheduledSegment& segment, int moe_layer, const i
     ++activations[id];
     if (seen_[id] == stamp_) continue;
     seen_[id] = stamp_;
-    if (miss_[id] == Miss::kNone) {
-      ++use.hits;
-      continue;
-    }
-    ++use.misses;
-    if (miss_[id] == Miss::kNew) use.bytes_read += static_cast<uint64_t>(expert_bytes_[static_cast<size_t>(moe_layer)]);
-    miss_[id] = Miss::kCounted;
+    ++(missing_[id] != 0 ? use.misses : use.hits);
   }
 }
 

@@ -15,8 +15,7 @@ namespace colibri::engine {
 
 class StepRouting final : public model::RoutingObserver {
  public:
-  /// `expert_bytes` [MoE layers]: what reading an expert takes.
-  StepRouting(const model::ModelSpec& spec, std::vector<int64_t> expert_bytes);
+  explicit StepRouting(const model::ModelSpec& spec);
   /// `scheduled` must stay as it is until the step's forward pass is over.
   void begin(const std::vector<ScheduledSegment>& scheduled) { scheduled_ = &scheduled; }
   void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k,
@@ -32,12 +31,10 @@ class StepRouting final : public model::RoutingObserver {
   const std::vector<ScheduledSegment>* scheduled_ = nullptr;
   std::vector<int> moe_index_;  // decoder layer -> number among MoE layers
   int n_experts_;
-  std::vector<int64_t> expert_bytes_;
   std::vector<uint64_t> seen_;  // [experts], stamp of the last (segment, layer) that wanted it
   uint64_t stamp_ = 0;
-  enum class Miss : uint8_t { kNone, kNew, kCounted };  // kCounted: its bytes are on a sequence's account
-  std::vector<Miss> miss_;                              // [experts], of the layer routed last
-  const int32_t* ids_ = nullptr;                        // of the layer routed last
+  std::vector<char> missing_;     // [experts], of the layer routed last
+  const int32_t* ids_ = nullptr;  // of the layer routed last
   int top_k_ = 0;
 };
 

@@ -97,6 +97,7 @@ class ExpertStore {
   std::optional<std::pair<int, int>> last_failure() const { return last_failure_; }
   virtual StoreStatistics statistics() const = 0;
   virtual double wait_seconds() const { return 0; }
+  virtual uint64_t bytes_read() const { return 0; }
   /// [n_layers, n_experts]: fading number of activations, for the next run; empty when the store keeps none.
   virtual std::vector<float> heat() const { return {}; }
 

@@ -131,6 +131,7 @@ class StreamingStore final : public ExpertStore {
     s.reading_seconds = reads.reading_seconds;
     return s;
   }
+  uint64_t bytes_read() const override { return readers_->totals().bytes; }
   double wait_seconds() const override { return static_cast<double>(counters_.wait_nanoseconds.get()) * 1e-9; }
 
   std::vector<float> heat() const override {

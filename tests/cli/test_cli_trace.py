@@ -68,7 +68,7 @@ class TraceTest(CliTest):
         self.trace()
         path = self.folder / "trace"
         table = self.replay(path)
-        self.assertEqual(2, table.count("belady"), "all steps, and decoding")
+        self.assertEqual(3, table.count("belady"), "all steps, decoding, and after prompts")
         answer = self.replay("--json", "--capacity", "25,100", path, path)
         results = {(r["policy"], r["capacity_percent"]): r["all"] for r in json.loads(answer)["results"]}
         self.assertEqual({"lru", "lfu", "auto", "belady"}, {policy for policy, _ in results})
