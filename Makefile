@@ -36,7 +36,7 @@ fuzz: ## every parser's fuzzer for FUZZ_SECONDS each
 	@scripts/setup.sh check
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-soak: all ## for SOAK_MINUTES, runs with changing settings that must all give the same text
+soak: all ## for SOAK_MINUTES, half each: runs with changing settings; engines with changing budgets under a crowd
 	@scripts/soak.sh $(MODEL) $(SOAK_MINUTES)
 
 format: ## clang-format every source file in place

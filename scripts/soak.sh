@@ -1,15 +1,19 @@
 #!/bin/bash
-# Runs one model again and again for a while with other settings each time: every run must give the same text.
-# scripts/soak.sh MODEL MINUTES
+# One model for a while, half of the time each:
+#   the program, run after run with other settings: every run must give the same text;
+#   the library (build/bin/soak), engine after engine with another budget and a crowd that asks, cancels and leaves:
+#   every token the same, no slot lost, memory flat.
+# scripts/soak.sh MODEL MINUTES [SEED]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-model=$1 minutes=$2
+model=$1 minutes=$2 seed=${3:-$RANDOM}
 ask=(build/bin/colibri run "$model" -p "Once upon a time" -n 200 --temperature 0)
 variations=("--threads 1" "--threads 2" "--threads 5" "--isa scalar" "--prefill-chunk 1" "--prefill-chunk 3" "--expert-memory 100%"
-  "--io buffered" "--context 512" "--parallel 4")
+  "--expert-memory 25%" "--io buffered" "--context 512" "--parallel 4")
+scripts/build.sh release colibri_cli soak
 
 expected=$("${ask[@]}")
-end=$((SECONDS + minutes * 60)) runs=0
+end=$((SECONDS + minutes * 30)) runs=0
 while ((SECONDS < end)); do
   variation=${variations[runs % ${#variations[@]}]}
   # shellcheck disable=SC2086 # a flag and its value
@@ -21,4 +25,5 @@ while ((SECONDS < end)); do
   }
   runs=$((runs + 1))
 done
-echo "soak: $runs runs in $minutes minutes, all with the same text"
+echo "soak: $runs runs of the program in half of $minutes minutes, all with the same text"
+build/bin/soak "$model" "$(awk "BEGIN { print $minutes / 2 }")" "$seed"
