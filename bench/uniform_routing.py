@@ -17,7 +17,7 @@ SIMPLE = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q
 STRING, ARRAY = 8, 9
 F32, Q4_K = 0, 12
 Q4_K_BYTES, Q4_K_VALUES = 144, 256
-BRANCH_SCALE = 2.0**-12
+BRANCH_SCALE = 2.0**-20
 
 
 class Header:

@@ -285,9 +285,10 @@ typedef struct colibri_request {
   size_t n_stop;
   int32_t ignore_eos;   /* nonzero: an end-of-text token does not end the sequence */
   int32_t keep_special; /* nonzero: special tokens appear in the text */
-  /* Told the experts of every token that the model computes, prompt and answer: as in colibri_evaluate_callbacks. Called
-   * on the engine's thread, one MoE layer after the other, until the END event was given or colibri_sequence_free has
-   * returned; while it runs, nobody's tokens advance. It must not call the library. Return nonzero to end the sequence as colibri_cancel does. May be NULL. */
+  /* Told the experts of every token that the model computes, prompt and answer: as in colibri_evaluate_callbacks.
+   * Called on the engine's thread, one MoE layer after the other, until the END event was given or
+   * colibri_sequence_free has returned; while it runs, nobody's tokens advance. It must not call the library. Return
+   * nonzero to end the sequence as colibri_cancel does. May be NULL. */
   int (*routing)(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
                  int32_t top_k);
   void* routing_user;

@@ -66,6 +66,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   COLIBRI_ASSIGN(plan_, make_plan(spec(), *model_->weights, options.settings, options.wanted_context));
   if (!plan_.note.empty()) log(options, "warn", plan_.note);
   log_idle_settings(options, plan_.streams);
+  io_ = choose_io(model_->catalog, *model_->weights, plan_, options.settings);
   log(options, "debug",
       "planned " + std::to_string(plan_.planned_bytes()) + " of " + std::to_string(plan_.budget_bytes) + " bytes for " +
           std::to_string(plan_.kv.n_slots) + " sequences of " + std::to_string(context()) + " positions");
@@ -93,7 +94,7 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
             backend_->threads(),
             spec().n_moe_layers(),
             spec().moe.router.n_experts,
-            io_};
+            io_.name};
   return {};
 }
 
@@ -118,7 +119,8 @@ Status Engine::load_weights(const OpenOptions& options) {
   if (!plan_.streams && !model_->weights->experts().empty())
     experts_ = store::make_resident_store(model_->weights->experts(), spec().n_moe_layers(),
                                           spec().moe.router.n_experts, weight_arena_, jobs);
-  COLIBRI_TRY(store::load_matrices(model_->catalog, jobs, plan_.loading_threads, staging, progress));
+  const auto cache = io_.access == platform::Access::kBuffered ? store::PageCache::kKeep : store::PageCache::kForget;
+  COLIBRI_TRY(store::load_matrices(model_->catalog, jobs, plan_.loading_threads, staging, progress, cache));
   return plan_.streams ? open_streaming_store(options) : Status();
 }
 
@@ -132,8 +134,10 @@ void Engine::make_slots_resident(const std::stop_token& stop) {
 
 Status Engine::open_streaming_store(const OpenOptions& options) {
   const Settings& settings = options.settings;
-  const IoChoice io = choose_io(model_->catalog, *model_->weights, plan_, settings);
-  io_ = io.name;
+  const IoChoice& io = io_;
+  // What loading left in the page cache would only be in the way: it counts towards a group's limit.
+  if (io.access != platform::Access::kBuffered)
+    for (const platform::File& file : model_->catalog.files()) file.expect_no_more_reads(0, 0);
   log(options, io.refused ? "warn" : "info",
       std::to_string(plan_.expert_slots) + " of " + std::to_string(model_->weights->experts().size()) +
           " experts have room; the others are read when they are wanted, io " + io.name + ": " + io.reason);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/io_choice.h"
 #include "engine/opened_model.h"
 #include "engine/plan.h"
 #include "engine/scheduler.h"
@@ -96,8 +97,8 @@ class Engine {
 
   std::unique_ptr<OpenedModel> model_;  // experts are read from its files
   EngineFacts facts_;
-  std::string io_ = "buffered";  // how experts are read
-  std::string heat_path_;        // empty: heat is not kept
+  IoChoice io_;
+  std::string heat_path_;  // empty: heat is not kept
   std::function<void(int level, const std::string& line)> log_;
   MemoryPlan plan_;
   platform::Arena weight_arena_, slot_arena_;

@@ -34,6 +34,8 @@ class File {
   Status read_at(int64_t offset, std::span<std::byte> out) const;
   /// Tells the system that the file will be read from front to back, so that it reads far ahead.
   void expect_sequential_reads() const;
+  /// A hint: what the page cache holds of these bytes (0: to the end) is not wanted again.
+  void expect_no_more_reads(int64_t offset, int64_t bytes) const;
   /// A hint: the system may begin to read these bytes now, without anybody waiting.
   void expect_read(int64_t offset, int64_t bytes) const;
 

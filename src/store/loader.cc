@@ -62,8 +62,13 @@ std::vector<Unit> gather(std::span<const Piece> pieces, int64_t read_bytes) {
 
 class Loading {
  public:
-  Loading(const formats::TensorCatalog& catalog, std::span<const LoadJob> jobs, const StagingNeed& need)
-      : catalog_(catalog), need_(need), pieces_(cut(jobs, need.read_bytes)), units_(gather(pieces_, need.read_bytes)) {}
+  Loading(const formats::TensorCatalog& catalog, std::span<const LoadJob> jobs, const StagingNeed& need,
+          PageCache cache)
+      : catalog_(catalog),
+        need_(need),
+        cache_(cache),
+        pieces_(cut(jobs, need.read_bytes)),
+        units_(gather(pieces_, need.read_bytes)) {}
 
   Status run(int threads, std::span<std::byte> staging, const LoadProgress& progress) {
     const auto share = static_cast<size_t>(need_.bytes());
@@ -105,7 +110,7 @@ class Loading {
   void expect(size_t unit) const {
     if (unit >= units_.size()) return;
     const Unit ahead = units_[unit];
-    catalog_.files()[static_cast<size_t>(ahead.front().file())].expect_read(ahead.front().offset, bytes_of(ahead));
+    file_of(ahead).expect_read(ahead.front().offset, bytes_of(ahead));
   }
 
   Status load(Unit unit, std::span<std::byte> staging) {
@@ -114,6 +119,7 @@ class Loading {
     for (const Piece& piece : unit)
       pack_piece(piece.job->source, piece.row, piece.count, part(unit, piece, raw),
                  staging.last(static_cast<size_t>(need_.reorder_bytes)), piece.job->dst);
+    if (cache_ == PageCache::kForget) file_of(unit).expect_no_more_reads(unit.front().offset, bytes_of(unit));
     done_bytes_.fetch_add(payload(unit), std::memory_order_relaxed);
     return {};
   }
@@ -128,10 +134,11 @@ class Loading {
     return bytes;
   }
 
+  const platform::File& file_of(Unit unit) const { return catalog_.files()[static_cast<size_t>(unit.front().file())]; }
+
   // All at once; if that fails, piece by piece, so that the error names the tensor.
   Status read(Unit unit, std::span<std::byte> raw) const {
-    const platform::File& file = catalog_.files()[static_cast<size_t>(unit.front().file())];
-    if (file.read_at(unit.front().offset, raw).ok()) return {};
+    if (file_of(unit).read_at(unit.front().offset, raw).ok()) return {};
     for (const Piece& piece : unit) {
       const formats::TensorInfo& tensor = *piece.job->source.tensor;
       COLIBRI_TRY(catalog_.read(tensor, piece.offset - tensor.offset, part(unit, piece, raw)));
@@ -159,6 +166,7 @@ class Loading {
 
   const formats::TensorCatalog& catalog_;
   const StagingNeed need_;
+  const PageCache cache_;
   const std::vector<Piece> pieces_;
   const std::vector<Unit> units_;
   std::atomic<size_t> next_{0};
@@ -173,13 +181,13 @@ class Loading {
 }  // namespace
 
 Status load_matrices(const formats::TensorCatalog& catalog, std::span<const LoadJob> jobs, int threads,
-                     std::span<std::byte> staging, const LoadProgress& progress) {
+                     std::span<std::byte> staging, const LoadProgress& progress, PageCache cache) {
   if (jobs.empty()) return {};
   StagingNeed need;
   for (const LoadJob& job : jobs) need.cover(job.source);
   COLIBRI_CHECK(threads >= 1 && static_cast<int64_t>(staging.size()) >= threads * need.bytes());
   for (const platform::File& file : catalog.files()) file.expect_sequential_reads();
-  return Loading(catalog, jobs, need).run(threads, staging, progress);
+  return Loading(catalog, jobs, need, cache).run(threads, staging, progress);
 }
 
 }  // namespace colibri::store

@@ -26,9 +26,12 @@ struct LoadJob {
   std::byte* dst = nullptr;
 };
 
+/// What becomes of the page cache's copy of what was read.
+enum class PageCache { kKeep, kForget };
+
 /// Loads all jobs. Errors name file and tensor; kCancelled when `progress` returns false. `staging` is shared by
 /// `threads` threads. REQUIRES: threads >= 1; staging has threads * need.bytes() for a need that covers all sources.
 Status load_matrices(const formats::TensorCatalog& catalog, std::span<const LoadJob> jobs, int threads,
-                     std::span<std::byte> staging, const LoadProgress& progress);
+                     std::span<std::byte> staging, const LoadProgress& progress, PageCache cache = PageCache::kKeep);
 
 }  // namespace colibri::store

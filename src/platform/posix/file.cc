@@ -113,6 +113,9 @@ Status File::read_at(int64_t offset, std::span<std::byte> out) const {
 void File::expect_read(int64_t offset, int64_t bytes) const {
   ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }
+void File::expect_no_more_reads(int64_t offset, int64_t bytes) const {
+  ::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
+}
 void File::expect_sequential_reads() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL); }
 
 Result<FileWriter> FileWriter::create(const std::string& path) {
