@@ -121,6 +121,42 @@ TEST_F(CApi, AnEvaluationStopsWhenItsCallbackSaysSo) {
   EXPECT_EQ(submit(request()), COLIBRI_OK);  // and the engine goes on
 }
 
+TEST_F(CApi, ARoutingCallbackEndsItsSequenceAndIsNotCalledOnceThatIsFreed) {
+  std::atomic<int> calls{0};
+  colibri_request r = request();
+  r.routing_user = &calls;
+  r.routing = [](void* user, int32_t, int32_t, int32_t, const int32_t*, const float*, int32_t) {
+    return static_cast<std::atomic<int>*>(user)->fetch_add(1) >= 0 ? 1 : 0;
+  };
+  colibri_sequence* sequence = nullptr;
+  ASSERT_EQ(colibri_submit(engine_, &r, &sequence, &error_), COLIBRI_OK);
+  colibri_event event{};
+  event.struct_size = sizeof event;
+  do {
+    ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
+  } while (event.kind != COLIBRI_EVENT_END);
+  EXPECT_STREQ(event.finish_reason, "cancelled");
+  EXPECT_GT(calls.load(), 0);
+  colibri_sequence_free(sequence);
+
+  r.max_tokens = 50;
+  r.ignore_eos = 1;
+  r.routing = [](void* user, int32_t, int32_t, int32_t, const int32_t*, const float*, int32_t) {
+    static_cast<std::atomic<int>*>(user)->fetch_add(1);
+    return 0;
+  };
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_EQ(colibri_submit(engine_, &r, &sequence, &error_), COLIBRI_OK);
+    if (round % 2 == 1) {
+      ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
+    }
+    colibri_sequence_free(sequence);
+    const int before = calls.load();
+    ASSERT_EQ(submit(request()), COLIBRI_OK);  // steps of others
+    EXPECT_EQ(calls.load(), before);
+  }
+}
+
 TEST_F(CApi, AfterTheEndTheEndIsGivenAgain) {
   const colibri_request r = request();
   colibri_sequence* sequence = nullptr;

@@ -124,6 +124,7 @@ int main(int argc, char** argv) {
   app.add_option("TRACE", options.traces, "traces, replayed one after the other with one cache")->required();
   app.add_option("--capacity", options.capacities, "percent of all experts that fit, with commas [10,25,50,75]")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(0.0, 100.0));
   app.add_option("--step-positions", options.step_positions, "cut steps of many positions into steps of so many")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
