@@ -39,8 +39,9 @@ struct CacheShape {
   std::vector<int64_t> slots;
 };
 
-/// Whether a step over so many rows wants (nearly) all experts of a layer: 86 % and more of them, were all as likely.
-inline bool sweeps(int64_t rows, int top_k, int n_experts) { return rows * top_k >= 2 * int64_t{n_experts}; }
+/// Whether a step with so many choices (rows x top_k) wants (nearly) all experts of a layer: 86 % and more of them,
+/// were all as likely.
+inline bool sweeps(int64_t choices, int n_experts) { return choices >= 2 * int64_t{n_experts}; }
 
 /// Where the step is that needs room.
 struct StepPosition {

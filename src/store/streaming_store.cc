@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGlance(10);  // between two looks at the watcher while a step waits
 constexpr size_t kHandedTogether = 8;             // experts of an ascending lease that are handed out at once
 constexpr int kStealUpTo = 4;                     // experts under way below which an ascending lease robs its own end
-constexpr int kSweepFactor = 4;     // choices per expert of a layer from which a step is taken to want all of them
+constexpr int64_t kAllLikely = 4;   // choices per expert of a layer from which the next layer is read ahead
 constexpr int kGuessesAtOnce = 16;  // experts that are being read though nobody asked
 constexpr int kWarmingAtOnce = 4;   // of these, after the start
 
@@ -62,7 +62,9 @@ class StreamingStore final : public ExpertStore {
     count(moe_layer, ids);
     layer_ = moe_layer;
     order_ = order;
-    sweeping_ = ids.size() >= static_cast<size_t>(kSweepFactor * n_experts());
+    const auto choices = static_cast<int64_t>(ids.size());
+    sweeping_ = sweeps(choices, n_experts());
+    all_likely_ = choices >= kAllLikely * n_experts();
     lease_start_ = Clock::now();
     lease_error_.reset();
     next_issued_ = next_handed_ = 0;
@@ -260,7 +262,7 @@ class StreamingStore final : public ExpertStore {
       stage_of(e) = Stage::kLoading;
       ++in_flight_;
     }
-    if (sweeping_) read_ahead();
+    if (all_likely_) read_ahead();
   }
 
   Slot* slot_for_wanted(int32_t e) {
@@ -282,7 +284,7 @@ class StreamingStore final : public ExpertStore {
     return nullptr;
   }
 
-  // A sweep will want all of the next layer, too: in exact order, into slots of layers that are done with.
+  // The next layer will want all of its experts, too: in exact order, into slots of layers that are done with.
   void read_ahead() {
     const int next = layer_ + 1;
     if (next >= n_layers()) return;
@@ -508,7 +510,7 @@ class StreamingStore final : public ExpertStore {
   // The lease.
   int layer_ = 0;
   ArrivalOrder order_ = ArrivalOrder::kAny;
-  bool sweeping_ = false;
+  bool sweeping_ = false, all_likely_ = false;
   Clock::time_point lease_start_;
   std::vector<int32_t> rows_of_;  // scratch [n_experts]
   std::vector<int32_t> wanted_;   // ascending

@@ -111,7 +111,7 @@ class ByPolicy {
   void insert(int id) { policy_.insert(id / trace_.n_experts, id % trace_.n_experts); }
   void erase(int id) { policy_.erase(id / trace_.n_experts, id % trace_.n_experts); }
   int victim(int layer, const Step& step) {
-    const bool sweeping = store::sweeps(step.tokens, trace_.top_k, trace_.n_experts);
+    const bool sweeping = store::sweeps(step.tokens * trace_.top_k, trace_.n_experts);
     return policy_.victim(layer, {layer, sweeping}).value_or(-1);
   }
 
