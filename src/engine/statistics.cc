@@ -113,6 +113,15 @@ Json store_json(const store::StoreStatistics& s) {
   json.set("read_seconds", s.read_seconds);
   json.set("pack_seconds", s.pack_seconds);
   json.set("slowest_read_seconds", s.slowest_read_seconds);
+  Json layers{Json::Array{}};
+  for (const store::LayerStatistics& l : s.layers) {
+    Json layer;
+    layer.set("hits", l.hits);
+    layer.set("misses", l.misses);
+    layer.set("resident", l.resident);
+    layers.push_back(std::move(layer));
+  }
+  json.set("layers", std::move(layers));
   json.set("bytes_per_second", ratio(static_cast<double>(s.bytes_read), s.reading_seconds));
   json.set("probe_bytes_per_second", s.probe_bytes_per_second);
   return json;

@@ -61,6 +61,12 @@ class ExpertLeases {
   ExpertStore* store_;
 };
 
+/// Of one MoE layer.
+struct LayerStatistics {
+  uint64_t hits = 0, misses = 0;
+  int64_t resident = 0;  ///< experts
+};
+
 /// What a store did since it was opened, and what it holds.
 struct StoreStatistics {
   bool streams = false;
@@ -71,8 +77,9 @@ struct StoreStatistics {
   uint64_t reads = 0, failed_reads = 0, overdue_reads = 0;
   double wait_seconds = 0;  ///< that steps waited for experts
   double read_seconds = 0, pack_seconds = 0, slowest_read_seconds = 0;
-  double reading_seconds = 0;         ///< with at least one read under way
-  double probe_bytes_per_second = 0;  ///< what the disk gave when the engine was opened; 0: not measured
+  double reading_seconds = 0;           ///< with at least one read under way
+  std::vector<LayerStatistics> layers;  ///< empty when all experts are resident
+  double probe_bytes_per_second = 0;    ///< what the disk gave when the engine was opened; 0: not measured
 };
 
 class ExpertStore {

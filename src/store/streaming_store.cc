@@ -28,9 +28,14 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
+struct LayerCounters {
+  Counter hits, misses;
+  std::atomic<int64_t> resident{0};
+};
+
 struct Counters {
-  Counter hits, misses, demanded, guessed, guesses_used, evictions, overdue, wait_nanoseconds;
-  std::atomic<int64_t> slots{0}, resident{0};
+  Counter demanded, guessed, guesses_used, evictions, overdue, wait_nanoseconds;
+  std::atomic<int64_t> slots{0};
 };
 
 class StreamingStore final : public ExpertStore {
@@ -44,7 +49,8 @@ class StreamingStore final : public ExpertStore {
         probe_bytes_per_second_(options.probe_bytes_per_second),
         policy_(options.policy, options.lfu_threshold, cache_shape(options.slots, n_layers, n_experts)),
         class_of_layer_(options.slots.class_of_layer),
-        readers_(std::move(readers)) {
+        readers_(std::move(readers)),
+        layer_counters_(static_cast<size_t>(n_layers)) {
     cut_slots(options.slots, memory);
     prepare_entries();
     if (!options.heat.empty()) warm(options.heat);
@@ -121,8 +127,10 @@ class StreamingStore final : public ExpertStore {
     s.streams = true;
     s.slots = counters_.slots.load(std::memory_order_relaxed);
     s.probe_bytes_per_second = probe_bytes_per_second_;
-    s.resident = counters_.resident.load(std::memory_order_relaxed);
-    s.hits = counters_.hits.get(), s.misses = counters_.misses.get();
+    for (const LayerCounters& layer : layer_counters_) {
+      s.layers.push_back({layer.hits.get(), layer.misses.get(), layer.resident.load(std::memory_order_relaxed)});
+      s.hits += s.layers.back().hits, s.misses += s.layers.back().misses, s.resident += s.layers.back().resident;
+    }
     s.demanded = counters_.demanded.get(), s.guessed = counters_.guessed.get();
     s.guesses_used = counters_.guesses_used.get(), s.evictions = counters_.evictions.get();
     s.bytes_read = reads.bytes, s.guessed_bytes = reads.speculative_bytes;
@@ -216,6 +224,7 @@ class StreamingStore final : public ExpertStore {
   }
 
   int number(int layer, int e) const { return layer * n_experts() + e; }
+  LayerCounters& counters_of(int layer) { return layer_counters_[static_cast<size_t>(layer)]; }
   Entry& entry_of(int32_t e) { return entries_[static_cast<size_t>(number(layer_, e))]; }
   Stage& stage_of(int32_t e) { return stage_[static_cast<size_t>(e)]; }
 
@@ -239,10 +248,10 @@ class StreamingStore final : public ExpertStore {
     if (entry.place == Place::kResident) {
       pin(number(layer_, e));
       stage_of(e) = Stage::kReady;
-      counters_.hits.add(1);
+      counters_of(layer_).hits.add(1);
       return;
     }
-    counters_.misses.add(1);
+    counters_of(layer_).misses.add(1);
     missing_.push_back(e);
     stage_of(e) = Stage::kWaiting;
     if (entry.place == Place::kAbsent) return;
@@ -409,7 +418,7 @@ class StreamingStore final : public ExpertStore {
     set_data(expert, nullptr);
     entry = {};
     counters_.evictions.add(1);
-    counters_.resident.fetch_sub(1, std::memory_order_relaxed);
+    counters_of(expert / n_experts()).resident.fetch_sub(1, std::memory_order_relaxed);
     return &slot;
   }
 
@@ -443,7 +452,7 @@ class StreamingStore final : public ExpertStore {
     if (wanted) --in_flight_;
     if (slot.load.error) return failed(slot, wanted);
     entry.place = Place::kResident;
-    counters_.resident.fetch_add(1, std::memory_order_relaxed);
+    counters_of(expert / n_experts()).resident.fetch_add(1, std::memory_order_relaxed);
     set_data(expert, &slot);
     policy_.insert(expert / n_experts(), expert % n_experts());
     if (!wanted) return;
@@ -506,6 +515,7 @@ class StreamingStore final : public ExpertStore {
   bool (*stop_)(const void*) = nullptr;
   const void* stop_context_ = nullptr;
   Counters counters_;
+  std::vector<LayerCounters> layer_counters_;
 
   // The lease.
   int layer_ = 0;

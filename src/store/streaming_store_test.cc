@@ -138,6 +138,9 @@ TEST_F(StreamingStore, ExpertsInMemoryAreNotReadAgain) {
   EXPECT_EQ(s.misses, 2u);
   EXPECT_EQ(s.demanded, 2u);
   EXPECT_EQ(s.resident, 2);
+  EXPECT_EQ(s.layers[1].hits, 2u);
+  EXPECT_EQ(s.layers[1].resident, 2);
+  EXPECT_EQ(s.layers[0].misses, 0u);
 }
 
 TEST_F(StreamingStore, ExpertsInMemoryComeBeforeThoseOnDisk) {
