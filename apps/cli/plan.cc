@@ -66,7 +66,7 @@ std::string memory_table(const Plan& plan) {
   rows.push_back({"budget", plan.bytes("budget_bytes"), plan.text("note")});
   rows.push_back(
       {"minimum", plan.bytes("minimum_bytes"),
-       plan.streams() ? "with less it does not run" : "for all of it; with less, experts are read from disk"});
+       plan.count("experts") == "0" ? "" : "runs, with nearly all experts read from disk; with less it may not"});
   return render_table(rows, 0);
 }
 

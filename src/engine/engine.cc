@@ -168,6 +168,7 @@ std::vector<float> Engine::read_heat(const OpenOptions& options) {
   const std::string& setting = options.settings.heat_file;
   const uint64_t identity = store::model_identity(model_->catalog);
   if (setting != "off") heat_path_ = setting == "auto" ? store::default_heat_path(identity) : setting;
+  own_heat_path_ = setting == "auto";
   if (heat_path_.empty()) return {};
   auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.router.n_experts);
   if (!heat.ok()) {
@@ -181,7 +182,8 @@ std::vector<float> Engine::read_heat(const OpenOptions& options) {
 void Engine::save_heat() const {
   if (heat_path_.empty() || !experts_) return;
   const Status saved = store::write_heat(heat_path_, store::model_identity(model_->catalog),
-                                         {spec().n_moe_layers(), spec().moe.router.n_experts, experts_->heat()});
+                                         {spec().n_moe_layers(), spec().moe.router.n_experts, experts_->heat()},
+                                         own_heat_path_ ? store::Foreign::kReplace : store::Foreign::kKeep);
   if (!saved.ok() && log_) log_(1, "heat of the experts is not kept for the next run: " + saved.error().message);
 }
 

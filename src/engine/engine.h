@@ -98,7 +98,8 @@ class Engine {
   std::unique_ptr<OpenedModel> model_;  // experts are read from its files
   EngineFacts facts_;
   IoChoice io_;
-  std::string heat_path_;  // empty: heat is not kept
+  std::string heat_path_;       // empty: heat is not kept
+  bool own_heat_path_ = false;  // chosen by us, not by the user
   std::function<void(int level, const std::string& line)> log_;
   MemoryPlan plan_;
   platform::Arena weight_arena_, slot_arena_;

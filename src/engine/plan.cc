@@ -28,6 +28,7 @@ constexpr int64_t kLeastPrefillChunk = 64;
 constexpr int64_t kStreamedPrefillChunk = 4096, kSharedStreamedPrefillChunk = 2048;
 constexpr int64_t kApartRows = 32;          // rows that meet their experts in the order in which those arrive
 constexpr int64_t kThreadBytes = 64 << 10;  // stack of a thread that reads
+constexpr int64_t kLeastContext = 256;      // of those that we choose
 constexpr int64_t kLogitRows = 32;          // rows whose logits are computed at once when every position is asked for
 
 std::string mebibytes(int64_t bytes) {
@@ -57,17 +58,20 @@ int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
          sampling::SamplerScratch::bytes(spec.vocab_size) + plan.readers.threads * kThreadBytes;
 }
 
-Error unsupported(const std::string& setting, const std::string& why) {
-  return {ErrorCode::kUnsupported, setting + ": " + why};
-}
-
 // What this version cannot do is refused, not ignored.
 Status check_settings(const Settings& settings) {
   if (settings.io == "mapped")
-    return unsupported("io mapped",
-                       "no file type that this version reads holds weights as the kernels want them, so "
-                       "they cannot be used where they lie; leave io out");
+    return Error{ErrorCode::kUsage,
+                 "io mapped: no file type that this version reads holds weights as the kernels want them, so they "
+                 "cannot be used where they lie; leave io out"};
   return {};
+}
+
+// A plan starts from what the process holds, which differs by some pages from one start to the next. So what is called
+// the minimum has some room to spare, and is a whole number of megabytes, which can be typed.
+int64_t with_room_to_spare(int64_t least) {
+  constexpr int64_t kMegabyte = int64_t{1} << 20;
+  return (least + 2 * kMegabyte + kMegabyte - 1) / kMegabyte * kMegabyte;
 }
 
 // What `expert_memory` allows for experts; the total when it says nothing.
@@ -125,18 +129,34 @@ class Planner {
   Result<MemoryPlan> run(int64_t wanted_context) {
     COLIBRI_TRY(check_settings(settings_));
     choose_budget(settings_, plan_);
-    COLIBRI_ASSIGN(const int64_t context, choose_context(spec_, settings_, wanted_context, plan_.budget_bytes));
-    plan_fixed(context);
+    budget_note_ = plan_.note;
+    COLIBRI_ASSIGN(int64_t context, choose_context(spec_, settings_, wanted_context, plan_.budget_bytes));
+    // A context that nobody asked for shrinks before anything is refused.
+    const bool ours = settings_.context == 0 && wanted_context == 0;
+    const int64_t least_context = ours ? std::min(context, kLeastContext) : context;
+    plan_fixed(least_context);
     plan_.minimum_bytes = least_bytes();
-    allowed_ = allowed_expert_bytes(settings_, plan_.expert_bytes_total);
-    if (allowed_ == plan_.expert_bytes_total && fits_resident()) return std::move(plan_);
-    if (weights_.experts().empty()) return does_not_fit(plan_);
-    plan_streaming();
-    if (plan_.planned_bytes() > plan_.budget_bytes) return does_not_fit(plan_);
+    while (!plan_with(context)) {
+      if (context <= least_context) return does_not_fit(plan_);
+      context = std::max(least_context, context / 2);
+    }
     return std::move(plan_);
   }
 
  private:
+  bool plan_with(int64_t context) {
+    plan_fixed(context);
+    plan_.note = budget_note_;
+    plan_.streams = false;
+    plan_.decoder_limits.max_apart_rows = plan_.decoder_limits.guesses_per_row = 0;
+    plan_.reader_bytes = 0;
+    allowed_ = allowed_expert_bytes(settings_, plan_.expert_bytes_total);
+    if (allowed_ == plan_.expert_bytes_total && fits_resident()) return true;
+    if (weights_.experts().empty()) return false;
+    plan_streaming();
+    return plan_.planned_bytes() <= plan_.budget_bytes;
+  }
+
   // What does not depend on where experts are.
   void plan_fixed(int64_t context) {
     plan_.dense_bytes = weights_.dense_bytes();
@@ -161,7 +181,7 @@ class Planner {
     plan_.slots = all_slots();
     plan_.expert_slots = plan_.slots.slots();
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, 16);
-    if (weights_.experts().empty()) plan_.minimum_bytes = plan_.planned_bytes();
+    if (weights_.experts().empty()) plan_.minimum_bytes = with_room_to_spare(plan_.planned_bytes());
     return plan_.planned_bytes() <= plan_.budget_bytes;
   }
 
@@ -184,7 +204,7 @@ class Planner {
     begin_streaming();
     const int64_t least = plan_.planned_bytes();
     plan_ = std::move(before);
-    return least;
+    return with_room_to_spare(least);
   }
 
   // The least of everything first; then passes as long as can be, and slots of the rest.
@@ -192,6 +212,10 @@ class Planner {
     begin_streaming();
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedStreamedPrefillChunk : kStreamedPrefillChunk, 8);
     set_slots(std::min(allowed_, plan_.budget_bytes - (plan_.planned_bytes() - plan_.expert_bytes)));
+    if (plan_.expert_bytes > allowed_)
+      plan_.note += (plan_.note.empty() ? "" : "; ") + std::string("expert_memory allows ") + mebibytes(allowed_) +
+                    ", but the experts that one token wants of a layer take " + mebibytes(plan_.expert_bytes) +
+                    "; planning with that";
   }
 
   store::SlotPlan all_slots() const { return slots_of(plan_.expert_bytes_total); }
@@ -235,6 +259,7 @@ class Planner {
   const model::WeightPlan& weights_;
   const Settings& settings_;
   int64_t allowed_ = 0;
+  std::string budget_note_;
   MemoryPlan plan_;
 };
 

@@ -149,7 +149,8 @@ constexpr std::array kRows = {
     SettingRow{"read_timeout", "integer", "30", "1 to 86400",
                "seconds that a token waits for a disk that gives nothing, before it ends with an error",
                int_row<&Settings::read_timeout, 1, 86400>},
-    SettingRow{"log_level", "choice", "info", "error, warn, info or debug", "which log lines are written",
+    SettingRow{"log_level", "choice", "info", "error, warn, info or debug",
+               "which log lines are written; the program shows only warnings unless this is given",
                choice_row<&Settings::log_level>},
 };
 

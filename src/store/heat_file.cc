@@ -158,8 +158,7 @@ Result<std::optional<Heat>> read_heat(const std::string& path, uint64_t identity
   const auto text = platform::read_text_file(path, kMaxFileBytes);
   if (!text.ok()) return text.error();
   const std::string_view bytes = *text;
-  if (!bytes.empty() && !bytes.starts_with(kMagic))
-    return Error{ErrorCode::kFailed, path + ": is not a heat file and is left as it is; give heat_file another path"};
+  if (!bytes.empty() && !bytes.starts_with(kMagic)) return Error{ErrorCode::kFailed, path + ": is not a heat file"};
   const auto replaced = [&](const std::string& what) {
     return Error{ErrorCode::kFailed, path + ": " + what + "; it will be replaced"};
   };
@@ -169,10 +168,10 @@ Result<std::optional<Heat>> read_heat(const std::string& path, uint64_t identity
   return std::optional(std::move(*heat));
 }
 
-Status write_heat(const std::string& path, uint64_t identity, const Heat& heat) {
+Status write_heat(const std::string& path, uint64_t identity, const Heat& heat, Foreign foreign) {
   COLIBRI_CHECK(heat.values.size() == static_cast<size_t>(heat.n_layers) * static_cast<size_t>(heat.n_experts));
   for (const float value : heat.values) COLIBRI_CHECK(is_heat(value));
-  COLIBRI_TRY(may_replace(path));
+  if (foreign == Foreign::kKeep) COLIBRI_TRY(may_replace(path));
   COLIBRI_TRY(platform::create_folders(platform::parent(path)));
   COLIBRI_ASSIGN(platform::FileWriter writer, platform::FileWriter::create(path));
   COLIBRI_TRY(writer.append(image_of(identity, heat)));

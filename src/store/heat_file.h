@@ -2,7 +2,7 @@
 //
 // Small (4 bytes per expert), versioned and checksummed; docs/heat_file.md specifies every byte. Losing it costs some
 // misses and nothing else, so whoever reads it logs an error and goes on, and a damaged one is replaced by the next
-// write. Only a file that begins as a heat file does is ever replaced: a wrong path must not cost a user's data.
+// write. At a path that a user gave, only a file that begins as a heat file does is ever replaced.
 // Thread-safety: functions without state; several processes may write the same path, the last one wins as a whole.
 #pragma once
 
@@ -34,9 +34,15 @@ std::string default_heat_path(uint64_t identity);
 /// of another version, model or shape, or unreadable names the file and what is wrong, and says what becomes of it.
 Result<std::optional<Heat>> read_heat(const std::string& path, uint64_t identity, int n_layers, int n_experts);
 
+/// What happens to something else that has the heat file's name.
+enum class Foreign {
+  kKeep,     ///< it may be anything: a wrong path must not cost a user's data
+  kReplace,  ///< it is in a place of our own
+};
+
 /// Replaces the file as a whole or leaves it as it was; makes the folders above it. kDoesNotFit when the disk is full,
-/// kUsage when something other than a heat file has that name. REQUIRES: heat.values has n_layers * n_experts values,
-/// all finite and not negative.
-Status write_heat(const std::string& path, uint64_t identity, const Heat& heat);
+/// kUsage when something other than a heat file has that name and is to be kept. REQUIRES: heat.values has n_layers *
+/// n_experts values, all finite and not negative.
+Status write_heat(const std::string& path, uint64_t identity, const Heat& heat, Foreign foreign = Foreign::kKeep);
 
 }  // namespace colibri::store

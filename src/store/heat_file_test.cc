@@ -122,11 +122,13 @@ TEST_F(HeatFile, WhatIsNoHeatFileIsLeftAlone) {
   ASSERT_TRUE(platform::create_folders(platform::parent(file)).ok());
   for (const std::string text : {"The first chapter of a long thesis, which is not a heat file.", "short"}) {
     replace(text);
-    EXPECT_SAYS(said(), "is not a heat file and is left as it is");
+    EXPECT_SAYS(said(), "is not a heat file");
     const Status refused = write_heat(file, kIdentity, kHeat);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
     EXPECT_EQ(bytes(), text);
+    ASSERT_TRUE(write_heat(file, kIdentity, kHeat, Foreign::kReplace).ok());  // in our own folder
+    EXPECT_EQ(said(), "read");
   }
   EXPECT_FALSE(write_heat(platform::parent(file), kIdentity, kHeat).ok());
 }

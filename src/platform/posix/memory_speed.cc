@@ -19,7 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kLeast = int64_t{64} << 20, kMost = int64_t{128} << 20;
-constexpr std::chrono::milliseconds kTime(30);
+constexpr int kPasses = 5;  // the best one counts: the others met somebody else
+constexpr std::chrono::milliseconds kTime(8);
 constexpr int64_t kStep = 1 << 20;  // between two looks at the clock
 
 // Twice what the caches hold, where they say so.
@@ -52,6 +53,22 @@ void on_threads(int n, const Work& work) {
   work(0);
 }
 
+// Bytes per second of all threads together, each over its slice again and again.
+double read_for_a_while(const std::byte* memory, int64_t slice, int threads) {
+  std::atomic<int64_t> read{0};
+  std::atomic<uint64_t> sum{0};  // makes the reading needed
+  const Clock::time_point start = Clock::now();
+  on_threads(threads, [&](int thread) {
+    const std::byte* data = memory + slice * thread;
+    uint64_t own = 0;
+    int64_t done = 0;
+    for (; Clock::now() - start < kTime; done += kStep) own += read_all(data + done % slice, kStep);
+    sum += own;
+    read += done;
+  });
+  return static_cast<double>(read) / std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 }  // namespace
 
 Result<double> measure_memory_read(int threads) {
@@ -61,19 +78,9 @@ Result<double> measure_memory_read(int threads) {
   COLIBRI_ASSIGN(const Arena arena, Arena::allocate(slice * threads, Pages::kOnFirstTouch));
   // Written by all threads: on machines with several memories the pages spread like a model's do.
   on_threads(threads, [&](int thread) { std::memset(arena.data() + slice * thread, 1, static_cast<size_t>(slice)); });
-  std::atomic<int64_t> read{0};
-  std::atomic<uint64_t> sum{0};  // makes the reading needed
-  const Clock::time_point start = Clock::now();
-  on_threads(threads, [&](int thread) {
-    const std::byte* data = arena.data() + slice * thread;
-    uint64_t own = 0;
-    int64_t done = 0;
-    for (; Clock::now() - start < kTime; done += kStep) own += read_all(data + done % slice, kStep);
-    sum += own;
-    read += done;
-  });
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  return static_cast<double>(read) / seconds;
+  double best = 0;
+  for (int pass = 0; pass < kPasses; ++pass) best = std::max(best, read_for_a_while(arena.data(), slice, threads));
+  return best;
 }
 
 }  // namespace colibri::platform
