@@ -98,8 +98,8 @@ class StreamingStore final : public ExpertStore {
     take_finished({});
     while (next_warm_ < warm_order_.size() && guesses_in_flight_ < kWarmingAtOnce) {
       const int expert = warm_order_[next_warm_++];
-      Slot* slot = free_slot(expert / n_experts());
-      if (slot != nullptr && entries_[static_cast<size_t>(expert)].place == Place::kAbsent) load(expert, *slot, false);
+      if (entries_[static_cast<size_t>(expert)].place != Place::kAbsent) continue;
+      if (Slot* slot = free_slot(expert / n_experts())) load(expert, *slot, false);
     }
     return next_warm_ < warm_order_.size() || guesses_in_flight_ > 0;
   }

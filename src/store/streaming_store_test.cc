@@ -186,6 +186,17 @@ TEST_F(StreamingStore, HeatOfTheLastRunIsReadFirst) {
   EXPECT_FLOAT_EQ(open(2, kGood, PolicyKind::kAuto, 1, heat).heat()[17], 5);
 }
 
+// Found by the soak: reading what was hot took a slot also for an expert that a step had brought in meanwhile.
+TEST_F(StreamingStore, HeatThatComesLateLosesNoSlot) {
+  std::vector<float> heat(kLayers * kExperts, 1.0f);
+  ExpertStore& store = open(20, kGood, PolicyKind::kAuto, 1, heat);
+  ASSERT_TRUE(consume(store, 0, {0, 1, 2, 3, 4, 5, 6}, ArrivalOrder::kAny).ok());
+  while (store.tend()) std::this_thread::sleep_for(1ms);
+  for (int layer = 0; layer < kLayers; ++layer)
+    ASSERT_TRUE(consume(store, layer, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, ArrivalOrder::kAny).ok());
+  EXPECT_EQ(store.statistics().resident, 20);
+}
+
 TEST_F(StreamingStore, AReadErrorNamesExpertFileAndOffsetAndPasses) {
   std::atomic<bool> broken{true};
   ExpertStore& store = open(3, [&](int64_t, int64_t) { return DiskBehaviour{0us, broken ? EIO : 0}; });
