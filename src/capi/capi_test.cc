@@ -31,6 +31,13 @@ class CApi : public testing::Test {
     colibri_sequence_free(sequence);
     return status;
   }
+  void read_to_the_end(colibri_sequence* sequence, colibri_event& event) {
+    do {
+      event.struct_size = sizeof event;
+      ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
+    } while (event.kind != COLIBRI_EVENT_END);
+    event.struct_size = sizeof event;
+  }
 
   static constexpr int32_t kPrompt[3] = {5, 6, 7};
   colibri_engine* engine_ = nullptr;
@@ -131,10 +138,7 @@ TEST_F(CApi, ARoutingCallbackEndsItsSequenceAndIsNotCalledOnceThatIsFreed) {
   colibri_sequence* sequence = nullptr;
   ASSERT_EQ(colibri_submit(engine_, &r, &sequence, &error_), COLIBRI_OK);
   colibri_event event{};
-  event.struct_size = sizeof event;
-  do {
-    ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
-  } while (event.kind != COLIBRI_EVENT_END);
+  ASSERT_NO_FATAL_FAILURE(read_to_the_end(sequence, event));
   EXPECT_STREQ(event.finish_reason, "cancelled");
   EXPECT_GT(calls.load(), 0);
   colibri_sequence_free(sequence);
@@ -162,11 +166,7 @@ TEST_F(CApi, AfterTheEndTheEndIsGivenAgain) {
   colibri_sequence* sequence = nullptr;
   ASSERT_EQ(colibri_submit(engine_, &r, &sequence, &error_), COLIBRI_OK);
   colibri_event event{};
-  event.struct_size = sizeof event;
-  do {
-    ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
-    event.struct_size = sizeof event;
-  } while (event.kind != COLIBRI_EVENT_END);
+  ASSERT_NO_FATAL_FAILURE(read_to_the_end(sequence, event));
   ASSERT_EQ(colibri_next_event(sequence, -1, &event, &error_), COLIBRI_OK);
   EXPECT_EQ(event.kind, COLIBRI_EVENT_END);
   EXPECT_STREQ(event.finish_reason, "length");

@@ -139,7 +139,7 @@ Status Engine::open_streaming_store(const OpenOptions& options) {
   if (io.access != platform::Access::kBuffered)
     for (const platform::File& file : model_->catalog.files()) file.expect_no_more_reads(0, 0);
   log(options, io.refused ? "warn" : "info",
-      std::to_string(plan_.expert_slots) + " of " + std::to_string(model_->weights->experts().size()) +
+      std::to_string(plan_.slots.slots()) + " of " + std::to_string(model_->weights->experts().size()) +
           " experts have room; the others are read when they are wanted, io " + io.name + ": " + io.reason);
   std::unique_ptr<store::ByteSource> source = options.byte_source ? options.byte_source(model_->catalog) : nullptr;
   if (source == nullptr) {
@@ -166,9 +166,10 @@ Status Engine::open_streaming_store(const OpenOptions& options) {
 // What an earlier run left, if it left anything good.
 std::vector<float> Engine::read_heat(const OpenOptions& options) {
   const std::string& setting = options.settings.heat_file;
+  if (setting == "off") return {};
   const uint64_t identity = store::model_identity(model_->catalog);
-  if (setting != "off") heat_path_ = setting == "auto" ? store::default_heat_path(identity) : setting;
   own_heat_path_ = setting == "auto";
+  heat_path_ = own_heat_path_ ? store::default_heat_path(identity) : setting;
   if (heat_path_.empty()) return {};
   auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.router.n_experts);
   if (!heat.ok()) {

@@ -1,7 +1,8 @@
 #include "engine/io_choice.h"
 
-#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <span>
 
 #include "platform/memory.h"
 
@@ -31,11 +32,10 @@ bool page_cache_has_room(const MemoryPlan& plan) {
 }
 
 // Bytes per second; 0 when nothing could be measured, or only what memory holds already.
-double measure(const formats::TensorCatalog& catalog, const model::WeightPlan& weights, const MemoryPlan& plan,
-               bool direct) {
+double measure(std::span<const platform::FileRange> ranges, const MemoryPlan& plan, bool direct) {
   platform::ReadPattern pattern = pattern_of(plan, direct);
   pattern.longest = kEach;
-  const auto speed = platform::measure_reads(ranges_to_read(catalog, weights), pattern);
+  const auto speed = platform::measure_reads(ranges, pattern);
   return speed.ok() && speed->cached_bytes == 0 ? speed->bytes_per_second : 0;
 }
 
@@ -75,13 +75,14 @@ IoChoice choose_io(const formats::TensorCatalog& catalog, const model::WeightPla
   const bool asked = settings.io == "direct";
   if (!asked && page_cache_has_room(plan))
     return {Access::kBuffered, "buffered", "the page cache has room for the experts that are not in slots", false, 0};
+  const std::vector<platform::FileRange> ranges = ranges_to_read(catalog, weights);
   if (const Status works = direct_reads_work(catalog); !works.ok())
-    return {Access::kBufferedDropped, "buffered", works.error().message, asked, measure(catalog, weights, plan, false)};
-  if (asked) return {Access::kDirect, "direct", "as asked", false, measure(catalog, weights, plan, true)};
+    return {Access::kBufferedDropped, "buffered", works.error().message, asked, measure(ranges, plan, false)};
+  if (asked) return {Access::kDirect, "direct", "as asked", false, measure(ranges, plan, true)};
   double direct = 0, buffered = 0;
   bool clearly = true;
   for (int round = 0; round < kRounds; ++round) {
-    const double one = measure(catalog, weights, plan, true), other = measure(catalog, weights, plan, false);
+    const double one = measure(ranges, plan, true), other = measure(ranges, plan, false);
     clearly = clearly && other > kClearlyFaster * one;
     direct += one / kRounds;
     buffered += other / kRounds;

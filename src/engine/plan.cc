@@ -8,7 +8,6 @@
 #include "platform/cpu.h"
 #include "platform/memory.h"
 #include "sampling/sampler.h"
-#include "store/streaming_store.h"
 
 namespace colibri::engine {
 namespace {
@@ -178,8 +177,7 @@ class Planner {
     plan_.readers.threads = 0;
     plan_.process_bytes = process_bytes(spec_, plan_);
     plan_.expert_bytes = plan_.expert_bytes_total;
-    plan_.slots = all_slots();
-    plan_.expert_slots = plan_.slots.slots();
+    plan_.slots = slots_of(plan_.expert_bytes_total);
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, 16);
     if (weights_.experts().empty()) plan_.minimum_bytes = with_room_to_spare(plan_.planned_bytes());
     return plan_.planned_bytes() <= plan_.budget_bytes;
@@ -191,7 +189,7 @@ class Planner {
     plan_.decoder_limits.max_apart_rows = std::max<int64_t>(kApartRows, settings_.parallel);
     plan_.decoder_limits.guesses_per_row = static_cast<int>(
         std::ceil(std::max(0.0, settings_.prefetch_weight) * static_cast<double>(spec_.moe.router.top_k)));
-    plan_.reader_bytes = store::streaming_store_staging_bytes(weights_.experts(), plan_.readers);
+    plan_.reader_bytes = store::ExpertReaders::staging_bytes(weights_.experts(), plan_.readers);
     plan_.process_bytes = process_bytes(spec_, plan_);
     set_slots(0);
     plan_passes(chunk_of(kLeastPrefillChunk));
@@ -218,7 +216,6 @@ class Planner {
                     "; planning with that";
   }
 
-  store::SlotPlan all_slots() const { return slots_of(plan_.expert_bytes_total); }
   store::SlotPlan slots_of(int64_t bytes) const {
     return store::plan_slots(weights_.experts(), spec_.n_moe_layers(), spec_.moe.router.n_experts,
                              std::max<int64_t>(0, bytes), spec_.moe.router.top_k);
@@ -226,7 +223,6 @@ class Planner {
   void set_slots(int64_t bytes) {
     plan_.slots = slots_of(bytes);
     plan_.expert_bytes = plan_.slots.bytes();
-    plan_.expert_slots = plan_.slots.slots();
   }
 
   int64_t chunk_of(int64_t rows) const {

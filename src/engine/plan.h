@@ -48,8 +48,7 @@ struct MemoryPlan {
   bool streams = false;  ///< not every expert has room: the others are read when they are wanted
   store::SlotPlan slots;
   store::ReaderOptions readers;
-  int64_t expert_slots = 0;  ///< experts that can be in memory at once
-  std::string note;          ///< what the user should know: a budget that was lowered; or empty
+  std::string note;  ///< what the user should know: a budget that was lowered; or empty
 
   int loading_threads = 1;
   model::DecoderLimits decoder_limits;

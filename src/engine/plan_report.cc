@@ -78,7 +78,7 @@ void add_plan(const MemoryPlan& plan, const Settings& settings, Json& json) {
   json.set("process_bytes", plan.planned_bytes() - plan.dense_bytes - plan.expert_bytes - plan.kv_bytes - workspace);
   json.set("expert_bytes_total", plan.expert_bytes_total);
   json.set("expert_bytes_resident", plan.expert_bytes);
-  json.set("expert_slots", plan.expert_slots);
+  json.set("expert_slots", plan.slots.slots());
   json.set("streams", plan.streams);
   json.set("context", plan.decoder_limits.context);
   json.set("parallel", settings.parallel);

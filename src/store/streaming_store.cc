@@ -536,10 +536,6 @@ class StreamingStore final : public ExpertStore {
 
 }  // namespace
 
-int64_t streaming_store_staging_bytes(std::span<const ExpertSource> experts, const ReaderOptions& readers) {
-  return ExpertReaders::staging_bytes(experts, readers);
-}
-
 Result<std::unique_ptr<ExpertStore>> make_streaming_store(std::span<const ExpertSource> experts, int n_layers,
                                                           int n_experts, std::span<std::byte> memory,
                                                           std::unique_ptr<ByteSource> source,

@@ -40,9 +40,6 @@ struct StreamingOptions {
   std::vector<float> heat;                        ///< of an earlier run, [n_layers, n_experts]; empty: none
 };
 
-/// Bytes that the store takes beside the slots' memory.
-int64_t streaming_store_staging_bytes(std::span<const ExpertSource> experts, const ReaderOptions& readers);
-
 /// `experts` [n_layers, n_experts] and the catalog they point into must outlive the store. `memory`: 64-byte aligned,
 /// options.slots.bytes().
 Result<std::unique_ptr<ExpertStore>> make_streaming_store(std::span<const ExpertSource> experts, int n_layers,
