@@ -99,7 +99,7 @@ struct AttentionParams {
 /// How experts mix.
 struct ExpertParams {
   int top_k = 0;
-  Activation activation;         ///< gated exactly if the experts have a gate
+  Activation activation{};       ///< gated exactly if the experts have a gate
   bool weight_on_input = false;  ///< the weight belongs to the expert's input, so to gate x and up x (Llama 4)
   int n_identity = 0;            ///< so many ids behind the last expert's give the row itself (LongCat-Flash)
 };

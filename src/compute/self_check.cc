@@ -121,7 +121,7 @@ void add_row_cases(Problem& p, std::vector<Case>& cases) {
   cases.push_back({"rms_norm", "f32", kRows, 0, Block(kRows, kWidth),
                    [&p](Backend& b, Block& out) { b.rms_norm(p.x.rows(), p.y.values.data(), 1e-6f, out.rows()); }});
   cases.push_back({"silu_mul", "f32", kRows, 0, Block(kRows, kWidth),
-                   [&p](Backend& b, Block& out) { b.silu_mul(p.x.rows(), p.y.rows(), out.rows()); }});
+                   [&p](Backend& b, Block& out) { b.activate(p.x.rows(), p.y.rows(), {}, out.rows()); }});
   cases.push_back({"rope", "f32", kRows, 0, Block(kRows, kWidth), [&p](Backend& b, Block& out) {
                      out = p.x;
                      const RopeTable table{false, kHeadDim, p.y.values.data(), p.y.values.data() + kRows};
@@ -138,7 +138,7 @@ void add_layer_cases(Problem& p, std::vector<Case>& cases) {
                    }});
   cases.push_back({"experts", "mixed", kRows, 6.0 * static_cast<double>(kRows * kTopK * kWidth * kExpertWidth),
                    Block(kRows, kWidth), [&p](Backend& b, Block& out) {
-                     b.experts(p.x.rows(), p.ids.data(), p.y.values.data(), kTopK, p.expert_pointers, out.rows());
+                     b.experts(p.x.rows(), p.ids.data(), p.y.values.data(), {kTopK}, p.expert_pointers, out.rows());
                    }});
 }
 

@@ -45,12 +45,12 @@ Status Decoder::mix_experts(int layer, int64_t rows, RoutingObserver* observer) 
 // Experts that are in memory compute while the others arrive.
 Status Decoder::run_experts(store::ExpertLeases& leases, Rows normed, Rows branch) {
   compute::Backend& backend = *parts_.backend;
-  const int top_k = parts_.spec->moe.router.top_k;
+  const compute::ExpertParams params{parts_.spec->moe.router.top_k};
   if (leases.all_there()) {
-    backend.experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+    backend.experts(normed, ws_.expert_ids, ws_.expert_weights, params, leases.by_expert(), branch);
     return {};
   }
-  backend.begin_experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+  backend.begin_experts(normed, ws_.expert_ids, ws_.expert_weights, params, leases.by_expert(), branch);
   for (;;) {
     COLIBRI_ASSIGN(const std::span<const int32_t> ready, leases.next());
     if (ready.empty()) break;
@@ -93,7 +93,7 @@ void Decoder::mlp(const ExpertWeights& w, Rows x, Rows out) {
   const Rows up{ws_.up.data, x.rows, w.up.n};
   const compute::Product both[] = {{&w.gate, nullptr, gate}, {&w.up, nullptr, up}};
   parts_.backend->multiply(x, both);
-  parts_.backend->silu_mul(gate, up, gate);
+  parts_.backend->activate(gate, up, {}, gate);
   parts_.backend->matmul(gate, w.down, nullptr, out);
 }
 

@@ -33,6 +33,10 @@ struct Scratch {
   TileScratch* matrix = nullptr;  ///< ProductJob::tiles
   float* packed = nullptr;        ///< a float tile's inputs
   float* expanded = nullptr;      ///< a strip of a quantised panel as floats
+  // Per thread: a block of rows of one group of multiply_groups.
+  ActivationStrip* group_strips = nullptr;             ///< [group_rows, strips of max_group_inputs]
+  const float** group_float_rows = nullptr;            ///< [group_rows]
+  const ActivationStrip** group_strip_rows = nullptr;  ///< [group_rows]
   float* attention = nullptr;
 
   static_assert(kRowBlock <= kMaxTiledRows);
@@ -42,13 +46,16 @@ struct Scratch {
 
   static int64_t strips_of(int64_t inputs) { return ceil_div(inputs, kStripInputs); }
   static int64_t widest_input(const BackendLimits& l) {
-    return std::max({l.max_inputs, l.max_expert_inputs, l.max_expert_width});
+    return std::max({l.max_inputs, l.max_expert_inputs, l.max_expert_width, l.max_group_inputs});
   }
   static int64_t assignments(const BackendLimits& l) { return l.n_experts > 0 ? l.max_rows * l.top_k : 0; }
   static int64_t apart_assignments(const BackendLimits& l) {
     return l.n_experts > 0 ? std::min(l.max_apart_rows, l.max_rows) * l.top_k : 0;
   }
   static int64_t row_pointers(const BackendLimits& l) { return std::max(l.max_rows, assignments(l)); }
+  static int64_t group_rows(const BackendLimits& l) {
+    return l.max_group_inputs > 0 ? std::min(kRowBlock, l.max_rows) : 0;
+  }
   static int64_t packed_floats(const BackendLimits& l) { return kMaxTileRows * widest_input(l); }
   static int64_t attention_floats(const BackendLimits& l) {
     return l.head_dim > 0 ? attention_scratch_floats(l.head_dim) : 0;
@@ -81,6 +88,9 @@ struct Scratch {
     part(s.matrix, threads);
     part(s.packed, threads * packed_floats(l));
     part(s.expanded, threads * kExpandedFloats);
+    part(s.group_strips, threads * group_rows(l) * strips_of(l.max_group_inputs));
+    part(s.group_float_rows, threads * group_rows(l));
+    part(s.group_strip_rows, threads * group_rows(l));
     part(s.attention, threads * attention_floats(l));
     return s;
   }

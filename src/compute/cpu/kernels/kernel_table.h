@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
 
 namespace colibri::compute {
@@ -111,24 +112,27 @@ constexpr int64_t attention_scratch_floats(int64_t head_dim) {
   return kAttentionRows * (2 * width + kKeyTileWidth + kLanes) + kKeyTileWidth * width;
 }
 
-/// One row of heads [heads, head_dim]: the first 2 * half elements of each turn by the angles of cos and sin [half].
+/// One row of heads, head_dim floats from one to the next: 2 * half elements of each turn by the angles of cos and sin
+/// [half].
 struct RopeJob {
-  float* row = nullptr;
+  float* row = nullptr;  ///< the first of those elements
   int64_t heads = 0;
   int64_t head_dim = 0;
   const float* cos = nullptr;
   const float* sin = nullptr;
   int64_t half = 0;
   bool interleaved = false;
+  bool inverse = false;
 };
 
-/// Experts and weights of rows of logits: Backend::route.
+/// Experts and weights of rows of logits: Backend::route. With `given`, weights alone: Backend::weigh.
 struct RouteJob {
   const float* logits = nullptr;  ///< [rows, n_experts]
   int64_t rows = 0;
   RouterParams params;
   int32_t* ids = nullptr;    ///< [rows, top_k]
   float* weights = nullptr;  ///< [rows, top_k]
+  const int32_t* given = nullptr;
 };
 
 struct KernelTable {
@@ -140,13 +144,17 @@ struct KernelTable {
   void (*append_kv)(const KvAppendJob* job);
   void (*attention)(const AttentionJob* job);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
-  void (*add)(float* x, const float* y, int64_t n);
+  void (*add)(float* x, float factor, const float* y, int64_t n);  ///< x += factor * y in two roundings
   void (*clamp)(float* x, float limit, int64_t n);
-  void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out);
-  void (*scale_by_sigmoid)(float* x, float gate, int64_t n);
+  void (*activate)(const Activation& activation, const float* gate, const float* up, int64_t n, float* out);
+  void (*scale_by_sigmoid)(float* x, const float* gate, int64_t gates, int64_t each);
   void (*rope)(const RopeJob* job);
   void (*route)(const RouteJob* job);
   void (*add_scaled)(float* sum, float factor, const float* x, int64_t n);  ///< sum = fma(factor, x, sum)
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* y);
+  void (*scale)(float* x, float factor, int64_t n);
+  void (*multiply)(float* x, const float* y, int64_t n);
+  void (*soft_cap)(float* x, float cap, int64_t n);
 };
 
 extern const KernelTable kScalarKernels;

@@ -27,11 +27,15 @@ constexpr KernelTable kTable = {
     rms_norm,
     add_row,
     clamp,
-    silu_mul,
+    activate,
     scale_by_sigmoid,
     rope,
     route,
     add_scaled,
+    layer_norm,
+    scale,
+    multiply_row,
+    soft_cap,
 };
 
 }  // namespace
