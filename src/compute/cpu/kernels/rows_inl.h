@@ -117,51 +117,49 @@ void scale_by_sigmoid(float* x, const float* gate, int64_t gates, int64_t each) 
     map(x + i * each, each, [by = sigmoid(broadcast(gate[i]))](F32x16 a) { return mul(a, by); });
 }
 
-COLIBRI_INLINE F32x16 sines(const RopeJob& job, int64_t i, int64_t lanes) {
-  const F32x16 sine = load_run(job.sin + i, lanes);
-  return job.inverse ? sub(zero(), sine) : sine;
-}
-/// (a, b) turned by an angle: (a cos - b sin, b cos + a sin).
+/// (a, b) turned by an angle: (a cos - b sin, b cos + a sin). Turning back is turning (b, a).
 COLIBRI_INLINE void turn(F32x16 cosine, F32x16 sine, F32x16* a, F32x16* b) {
   const F32x16 turned = sub(mul(*a, cosine), mul(*b, sine));
   *b = add(mul(*b, cosine), mul(*a, sine));
   *a = turned;
 }
 
-void turn_halves(float* head, const RopeJob& job) {
+void turn_halves(float* first, float* second, const RopeJob& job) {
   for_each_run(job.half, [&](int64_t i, int64_t lanes) {
-    F32x16 a = load_run(head + i, lanes), b = load_run(head + job.half + i, lanes);
-    turn(load_run(job.cos + i, lanes), sines(job, i, lanes), &a, &b);
-    store_run(head + i, lanes, a);
-    store_run(head + job.half + i, lanes, b);
+    F32x16 a = load_run(first + i, lanes), b = load_run(second + i, lanes);
+    turn(load_run(job.cos + i, lanes), load_run(job.sin + i, lanes), &a, &b);
+    store_run(first + i, lanes, a);
+    store_run(second + i, lanes, b);
   });
 }
 
-void turn_neighbours(float* head, const RopeJob& job) {
+void turn_neighbours(float* first, float* second, const RopeJob& job) {
   for_each_run(job.half, [&](int64_t i, int64_t lanes) {
-    float even[16] = {}, odd[16] = {};
+    float firsts[16] = {}, seconds[16] = {};
     for (int64_t j = 0; j < lanes; ++j) {
-      even[j] = head[2 * (i + j)];
-      odd[j] = head[2 * (i + j) + 1];
+      firsts[j] = first[2 * (i + j)];
+      seconds[j] = second[2 * (i + j)];
     }
-    F32x16 a = load(even), b = load(odd);
-    turn(load_run(job.cos + i, lanes), sines(job, i, lanes), &a, &b);
-    store(even, a);
-    store(odd, b);
+    F32x16 a = load(firsts), b = load(seconds);
+    turn(load_run(job.cos + i, lanes), load_run(job.sin + i, lanes), &a, &b);
+    store(firsts, a);
+    store(seconds, b);
     for (int64_t j = 0; j < lanes; ++j) {
-      head[2 * (i + j)] = even[j];
-      head[2 * (i + j) + 1] = odd[j];
+      first[2 * (i + j)] = firsts[j];
+      second[2 * (i + j)] = seconds[j];
     }
   });
 }
 
 void rope(const RopeJob* job) {
   for (int64_t h = 0; h < job->heads; ++h) {
-    float* head = job->row + h * job->head_dim;
+    float* first = job->row + h * job->head_dim;
+    float* second = first + (job->interleaved ? 1 : job->half);
+    float *a = job->inverse ? second : first, *b = job->inverse ? first : second;
     if (job->interleaved) {
-      turn_neighbours(head, *job);
+      turn_neighbours(a, b, *job);
     } else {
-      turn_halves(head, *job);
+      turn_halves(a, b, *job);
     }
   }
 }
