@@ -2,9 +2,9 @@
 //
 // A slot holds one sequence: a block of floats for each layer that has state. Slot numbers are the KvCache's: whoever
 // takes one there calls reset() here. Recurrent state cannot be cut back to an earlier position, so a few copies of
-// whole slots, the checkpoints, let a sequence be resumed there; when all are in use, the oldest makes room.
-// Thread-safety: the engine thread owns it. No allocation after create().
-// Invariant: a checkpoint (slot, position) is the state after the first `position` tokens that the slot holds now.
+// whole slots, the checkpoints, let a sequence be resumed there; when all are in use, the one unused for longest makes
+// room. Thread-safety: the engine thread owns it. No allocation after create(). Invariant: a checkpoint (slot,
+// position) is the state after the first `position` tokens that the slot holds now.
 #pragma once
 
 #include <cstdint>
@@ -52,13 +52,14 @@ class StateCache {
   struct Checkpoint {
     int slot = -1;  ///< -1: free
     int64_t position = 0;
-    int64_t made = 0;  ///< a clock
+    int64_t used = 0;  ///< clock_ when it was made or resumed; 0: free
   };
 
+  std::span<float> block(int64_t index) const;  ///< slots, then checkpoints
   std::span<float> slot_state(int slot) const;
-  std::span<float> stored(size_t checkpoint) const;
+  std::span<float> stored(const Checkpoint& c) const;
   Checkpoint* find(int slot, int64_t position);
-  Checkpoint& oldest();
+  Checkpoint& least_recent();
   void forget_beyond(int slot, int64_t position);
 
   std::vector<int64_t> offsets_;  ///< of each layer's floats within a slot; -1: none

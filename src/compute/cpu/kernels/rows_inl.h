@@ -36,8 +36,6 @@ void clamp(float* x, float limit, int64_t n) {
   });
 }
 
-COLIBRI_INLINE F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
-
 void silu_mul(const float* gate, const float* up, int64_t n, float* out) {
   for_each_run(n, [&](int64_t i, int64_t lanes) {
     store_run(out + i, lanes, mul(silu(load_run(gate + i, lanes)), load_run(up + i, lanes)));
