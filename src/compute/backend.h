@@ -16,6 +16,7 @@
 //     ones in descending order of choice (see route)
 //   - exp, tanh, sigmoid, softplus: our own polynomials (compute/cpu/kernels), never libm
 //   - element by element, everything else rounds after each step of the formula as it is written
+//   - recurrent mixers: compute/recurrent.h
 //   - online softmax: tiles of kKeyTile keys that start at absolute positions
 // So results are equal bit by bit for any --isa, --threads and --prefill-chunk.
 //
@@ -32,6 +33,7 @@
 #include "base/result.h"
 #include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
+#include "compute/recurrent.h"
 #include "tensor/kv_view.h"
 #include "tensor/packed.h"
 #include "tensor/tensor.h"
@@ -195,6 +197,29 @@ class Backend {
   /// `numbers` ascending, each with at least one row.
   virtual void add_experts(std::span<const int32_t> numbers) = 0;
   virtual void end_experts() = 0;
+
+  // Recurrent mixers (compute/recurrent.h). Outputs may be inputs of the same shape, except those of mamba2 and
+  // delta_rule. Every row of a call belongs to at most one segment; rows of none are not touched.
+
+  /// out = a * b, element by element.
+  virtual void mul(Columns a, Columns b, Columns out) = 0;
+  virtual void sigmoid(Columns x, Columns out) = 0;
+  /// y = x / sqrt(sum of x^2 + 1e-6) * scale over each head.
+  virtual void l2_norm(Columns x, int64_t head_dim, float scale, Columns y) = 0;
+  virtual void causal_conv(Columns x, std::span<const RecurrentSegment> segments, const ConvParams& params,
+                           Columns out) = 0;
+  /// x, out [rows, heads * params.channels].
+  virtual void decay(Columns x, const DecayParams& params, Columns out) = 0;
+  /// Per value head, with S [key_dim, value_dim]: S *= decay; delta = beta * (v - S^T k); S += k (x) delta; out = S^T
+  /// q. out [rows, n_value_heads * value_dim].
+  virtual void delta_rule(const DeltaRuleInputs& in, std::span<const RecurrentSegment> segments,
+                          const DeltaRuleParams& params, Columns out) = 0;
+  /// Per head, with S [head_dim, state_size] and dt = clamp(softplus(dt + dt_bias), dt_min, dt_max):
+  /// S = S * e^(dt * a) + dt * x (x) B; out = S C + d * x. out [rows, n_heads * head_dim].
+  virtual void mamba2(const Mamba2Inputs& in, std::span<const RecurrentSegment> segments, const Mamba2Params& params,
+                      Columns out) = 0;
+  /// x, gate, out of one shape.
+  virtual void gated_norm(Columns x, Columns gate, const GatedNormParams& params, Columns out) = 0;
 };
 
 /// kUsage, with the numbers, when no router can work like this.

@@ -1,9 +1,8 @@
 // CpuBackend: the operations of backend.h on a thread pool and the kernels of one instruction set level.
 //
-// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, router.cc, experts.cc; create.cc makes
-// one.
-// Operations cut their work into tasks by outputs or rows, never by terms of a sum, so that threads cannot change a
-// result. Ownership: owns its pool and one arena of scratch memory; nothing is allocated after creation.
+// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, router.cc, experts.cc, recurrent.cc;
+// create.cc makes one. Operations cut their work into tasks by outputs or rows, never by terms of a sum, so that threads
+// cannot change a result. Ownership: owns its pool and one arena of scratch memory; nothing is allocated after creation.
 #pragma once
 
 #include <memory>
@@ -49,6 +48,17 @@ class CpuBackend final : public Backend {
                      std::span<const ExpertWeights* const> experts, Rows out) override;
   void add_experts(std::span<const int32_t> numbers) override;
   void end_experts() override;
+  void mul(Columns a, Columns b, Columns out) override;
+  void sigmoid(Columns x, Columns out) override;
+  void l2_norm(Columns x, int64_t head_dim, float scale, Columns y) override;
+  void causal_conv(Columns x, std::span<const RecurrentSegment> segments, const ConvParams& params,
+                   Columns out) override;
+  void decay(Columns x, const DecayParams& params, Columns out) override;
+  void delta_rule(const DeltaRuleInputs& in, std::span<const RecurrentSegment> segments, const DeltaRuleParams& params,
+                  Columns out) override;
+  void mamba2(const Mamba2Inputs& in, std::span<const RecurrentSegment> segments, const Mamba2Params& params,
+              Columns out) override;
+  void gated_norm(Columns x, Columns gate, const GatedNormParams& params, Columns out) override;
 
  private:
   /// Rows of inputs in the forms that kernels read; a form that no matrix needs may be missing.
@@ -135,6 +145,7 @@ class CpuBackend final : public Backend {
 
   const Isa& isa_;
   const KernelTable& kernels_;
+  const RecurrentTable& recurrent_;
   const BackendLimits limits_;
   const bool float_activations_;
   const int router_threads_;

@@ -1,4 +1,4 @@
-// exp, tanh, sigmoid and the canonical sums, over the F32x16 of whichever vec_*.h was included before.
+// exp, tanh, sigmoid, silu, softplus and the canonical sums, over the F32x16 of whichever vec_*.h was included before.
 #pragma once
 
 #include <stdint.h>
@@ -70,6 +70,18 @@ COLIBRI_INLINE F32x16 exponential(F32x16 x) {
 
 /// 1 + e^-x: the denominator of sigmoid and silu.
 COLIBRI_INLINE F32x16 one_plus_exp_minus(F32x16 x) { return add(broadcast(1.0f), exponential(sub(zero(), x))); }
+COLIBRI_INLINE F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
+
+/// log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh(s), s = u / (2 + u) <= 1/3, whose series is
+/// exact to the last place after eight terms.
+COLIBRI_INLINE F32x16 softplus(F32x16 x) {
+  const F32x16 u = exponential(sub(zero(), maximum(x, sub(zero(), x))));
+  const F32x16 s = div(u, add(u, broadcast(2.0f))), square = mul(s, s);
+  F32x16 series = broadcast(1.0f / 15.0f);
+  COLIBRI_UNROLL
+  for (int odd = 13; odd >= 1; odd -= 2) series = fma(series, square, broadcast(1.0f / static_cast<float>(odd)));
+  return add(maximum(x, zero()), mul(add(s, s), series));
+}
 
 COLIBRI_INLINE F32x16 sigmoid(F32x16 x) { return div(broadcast(1.0f), one_plus_exp_minus(x)); }
 

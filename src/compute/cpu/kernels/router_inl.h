@@ -59,17 +59,6 @@ COLIBRI_INLINE void for_each_expert(const float* const* rows, int64_t begin, int
   }
 }
 
-/// log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh(s), s = u / (2 + u) <= 1/3, whose series is
-/// exact to the last place after eight terms.
-COLIBRI_INLINE F32x16 softplus(F32x16 x) {
-  const F32x16 u = exponential(sub(zero(), maximum(x, sub(zero(), x))));
-  const F32x16 s = div(u, add(u, broadcast(2.0f))), square = mul(s, s);
-  F32x16 series = broadcast(1.0f / 15.0f);
-  COLIBRI_UNROLL
-  for (int odd = 13; odd >= 1; odd -= 2) series = fma(series, square, broadcast(1.0f / static_cast<float>(odd)));
-  return add(maximum(x, zero()), mul(add(s, s), series));
-}
-
 /// What a logit weighs before division: for softmax e^(logit - largest), else the score. NaN weighs nothing. The
 /// largest logits weigh 1 also where they are infinite; for the square root, +infinity counts as the largest float.
 F32x16 term_of(RouterKind kind, F32x16 logit, F32x16 largest) {

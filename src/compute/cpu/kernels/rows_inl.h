@@ -79,8 +79,6 @@ void soft_cap(float* x, float cap, int64_t n) {
   map(x, n, [c = broadcast(cap)](F32x16 a) { return mul(c, hyperbolic_tangent(div(a, c))); });
 }
 
-COLIBRI_INLINE F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
-
 /// x / 2 * (1 + tanh y) is x / (1 + e^-2y), which loses nothing where tanh y is near -1.
 COLIBRI_INLINE F32x16 gelu(F32x16 x) {
   const F32x16 curve = fma(mul(x, x), broadcast(0.044715f), broadcast(1.0f));
