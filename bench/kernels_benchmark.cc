@@ -45,7 +45,7 @@ compute::BackendLimits limits() {
   l.max_expert_inputs = kExpertInputs;
   l.n_experts = kMaxRouterExperts;
   l.top_k = kMaxRouterTopK;
-  l.head_dim = kHeadDim;
+  l.key_dim = l.value_dim = kHeadDim;
   l.n_heads = kHeads;
   l.n_kv_heads = kKvHeads;
   return l;
