@@ -104,7 +104,7 @@ struct AttentionParams {
   float scale = 1.0f;
   int64_t window = 0;            ///< i - j < window; 0: all
   int64_t chunk = 0;             ///< j / chunk == i / chunk; 0: all
-  KeySets allowed;               ///< j is in the set of the query's row; without words: all
+  KeySets allowed{};             ///< j is in the set of the query's row; without words: all
   const float* sinks = nullptr;  ///< [n_heads]: logits that take part in the softmax but have no value; or null
   float soft_cap = 0;            ///< scores are soft_cap * tanh(scale * q k / soft_cap); 0: scale * q k
 };

@@ -1,4 +1,5 @@
-// The exponential against double precision, over its whole range. Equality with the other levels: equality_test.cc.
+// The exponential and the hyperbolic tangent against double precision, over its whole range. Equality with the other
+// levels: equality_test.cc.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,6 +56,34 @@ TEST(Exponential, EndsOfTheRange) {
   EXPECT_TRUE(std::isnan(exponential_of(NAN)));
   EXPECT_TRUE(std::isfinite(exponential_of(kExpHigh)));
   EXPECT_GE(exponential_of(kExpLow), 0x1p-126f);
+}
+
+float tangent_of(float x) {
+  float lanes[16];
+  store(lanes, hyperbolic_tangent(broadcast(x)));
+  return lanes[7];
+}
+
+TEST(HyperbolicTangent, IsWithinTwoUnitsInTheLastPlace) {
+  double worst = 0;
+  for (int step = 0; step < 400000; ++step) {
+    const float x = std::ldexp(1.0f + 0x1p-10f * static_cast<float>(step % 1021), step / 1021 % 28 - 23) *
+                    (step % 2 == 0 ? 1.0f : -1.0f);
+    const double exact = std::tanh(static_cast<double>(x));
+    const float nearest = std::abs(static_cast<float>(exact));
+    const double ulp = static_cast<double>(nearest) - static_cast<double>(std::nextafterf(nearest, 0.0f));
+    worst = std::max(worst, std::abs(static_cast<double>(tangent_of(x)) - exact) / ulp);
+  }
+  EXPECT_LT(worst, 2.0);
+}
+
+TEST(HyperbolicTangent, EndsOfTheRange) {
+  EXPECT_EQ(tangent_of(0.0f), 0.0f);
+  EXPECT_EQ(tangent_of(0x1p-149f), 0x1p-149f);
+  EXPECT_EQ(tangent_of(INFINITY), 1.0f);
+  EXPECT_EQ(tangent_of(-INFINITY), -1.0f);
+  EXPECT_EQ(tangent_of(-0x1.fffffep127f), -1.0f);
+  EXPECT_TRUE(std::isnan(tangent_of(NAN)));
 }
 
 }  // namespace
