@@ -17,7 +17,9 @@
 //   - exp, tanh, sigmoid, softplus: our own polynomials (compute/cpu/kernels), never libm
 //   - element by element, everything else rounds after each step of the formula as it is written
 //   - recurrent mixers: compute/recurrent.h
-//   - online softmax: tiles of kKeyTile keys that start at absolute positions
+//   - online softmax: tiles of kKeyTile keys that start at absolute positions; a sink is the first term, before any
+//     tile. A key that a row does not see adds exactly nothing, so tiles that nobody sees may be left out
+//   - index scores: one chain of fused multiply-adds over the heads in ascending order, starting from 0 (select_keys)
 // So results are equal bit by bit for any --isa, --threads and --prefill-chunk.
 //
 // Thread-safety: one thread at a time calls a backend; inside, it uses its own pool.
@@ -51,9 +53,13 @@ struct BackendLimits {
   int64_t max_group_inputs = 0;   ///< largest k of multiply_groups
   int n_experts = 0;              ///< including identity experts
   int top_k = 0;
-  int head_dim = 0;
+  int key_dim = 0;    ///< of attention; the largest of any layer
+  int value_dim = 0;  ///< likewise
   int n_heads = 0;
   int n_kv_heads = 0;
+  int index_heads = 0;            ///< of select_keys
+  int index_key_dim = 0;          ///< likewise
+  int64_t index_positions = 0;    ///< positions that select_keys may look at
   int max_segments = 1;           ///< sequences in one pass
   int64_t max_apart_rows = 0;     ///< rows whose experts may be added in any order
   bool quantised_experts = true;  ///< some expert matrix multiplies 8-bit activations
@@ -93,9 +99,21 @@ struct AttentionSegment {
   int64_t first_position = 0;
 };
 
+/// A set of positions for each row of a batch: bit p % 64 of word p / 64 stands for position p.
+struct KeySets {
+  uint64_t* words = nullptr;  ///< [rows, words_per_row]
+  int64_t words_per_row = 0;
+};
+
+/// Which keys a query at position i sees: those at positions j <= i that the following allow; at least one, or a sink.
 struct AttentionParams {
   int n_heads = 0;
   float scale = 1.0f;
+  int64_t window = 0;            ///< i - j < window; 0: all
+  int64_t chunk = 0;             ///< j / chunk == i / chunk; 0: all
+  KeySets allowed{};             ///< j is in the set of the query's row; without words: all
+  const float* sinks = nullptr;  ///< [n_heads]: logits that take part in the softmax but have no value; or null
+  float soft_cap = 0;            ///< scores are soft_cap * tanh(scale * q k / soft_cap); 0: scale * q k
 };
 
 /// How experts mix.
@@ -156,12 +174,20 @@ class Backend {
   virtual void scale_by_sigmoid(Rows x, Rows gate) = 0;
   /// Turns each head of x [rows, heads * head_dim] by the angles of positions[r].
   virtual void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) = 0;
-  /// Writes keys and values [rows, kv_heads * head_dim] of the segments' rows into their caches.
+  /// Writes keys [rows, kv_heads * key_dim] and values [rows, kv_heads * value_dim] of the segments' rows into their
+  /// caches; no values (width 0) where the views store none. REQUIRES: n_rows <= capacity of the view.
   virtual void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) = 0;
-  /// Causal attention with grouped heads over the caches (which already hold the rows' own keys).
-  /// q, out [rows, n_heads * head_dim].
+  /// Attention with grouped heads over the caches (which already hold the rows' own keys).
+  /// q [rows, n_heads * key_dim], out [rows, n_heads * value_dim]. REQUIRES of each view: all positions up to the last
+  /// row fit its capacity, or the window (or chunk) and the segment's other rows do.
   virtual void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params,
                          Rows out) = 0;
+  /// Sparse attention: each row's top_k positions by descending score, equal ones (-0 equals +0) by ascending position,
+  /// NaN last; all positions up to the row's own where there are no more than top_k. Sets every word of `chosen`.
+  ///   score of a key = sum over the index heads of weights[row, head] * max(0, q[row, head] key)
+  /// q [rows, heads * key_dim], weights [rows, heads]; the views have one KV head, all positions and no values.
+  virtual void select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
+                           KeySets chosen) = 0;
   /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k]; REQUIRES check_router(params).ok().
   ///   keys:    the logits, which every score orders alike; with a bias, or with groups that are ranked by a sum, the
   ///            scores (softmax: divided by the sum over all experts) plus the bias

@@ -30,7 +30,7 @@ BackendLimits limits() {
   l.max_expert_width = kExpertWidth;
   l.n_experts = kRouterExperts;
   l.top_k = kRouterTopK;
-  l.head_dim = kHeadDim;
+  l.key_dim = l.value_dim = kHeadDim;
   l.n_heads = kHeads;
   l.n_kv_heads = kKvHeads;
   return l;

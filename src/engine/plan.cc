@@ -91,8 +91,15 @@ void limit_to_encodings(const model::WeightPlan& weights, compute::BackendOption
 }
 
 kv::KvGeometry geometry(const model::ModelSpec& spec, const Settings& settings, int64_t context) {
-  return {spec.n_layers(), spec.attention.n_kv_heads, spec.attention.head_dim,
-          context,         settings.parallel,         kv_type_named(settings.kv_type).value_or(KvType::kF32)};
+  const model::AttentionSpec& attention = spec.attention;
+  const kv::KvLayer layer{attention.n_kv_heads, attention.head_dim, attention.head_dim};
+  kv::KvGeometry geometry;
+  geometry.layers.assign(static_cast<size_t>(spec.n_layers()), layer);
+  geometry.capacity = context;
+  geometry.pass_rows = context;
+  geometry.n_slots = settings.parallel;
+  geometry.type = kv_type_named(settings.kv_type).value_or(KvType::kF32);
+  return geometry;
 }
 
 Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& settings, int64_t wanted,

@@ -102,7 +102,7 @@ compute::BackendLimits backend_limits(const ModelSpec& spec, const DecoderLimits
   b.max_expert_inputs = spec.hidden_size;
   b.n_experts = spec.moe.router.n_experts;
   b.top_k = spec.moe.router.top_k;
-  b.head_dim = spec.attention.head_dim;
+  b.key_dim = b.value_dim = spec.attention.head_dim;
   b.n_heads = spec.attention.n_heads;
   b.n_kv_heads = spec.attention.n_kv_heads;
   b.max_segments = limits.max_segments;

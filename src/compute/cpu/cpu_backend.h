@@ -1,8 +1,9 @@
 // CpuBackend: the operations of backend.h on a thread pool and the kernels of one instruction set level.
 //
-// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, router.cc, experts.cc, recurrent.cc;
-// create.cc makes one. Operations cut their work into tasks by outputs or rows, never by terms of a sum, so that threads
-// cannot change a result. Ownership: owns its pool and one arena of scratch memory; nothing is allocated after creation.
+// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, select_keys.cc, router.cc, experts.cc,
+// recurrent.cc; create.cc makes one. Operations cut their work into tasks by outputs or rows, never by terms of a sum,
+// so that threads cannot change a result. Ownership: owns its pool and one arena of scratch memory; nothing is
+// allocated after creation.
 #pragma once
 
 #include <memory>
@@ -40,6 +41,8 @@ class CpuBackend final : public Backend {
   void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) override;
   void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) override;
   void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) override;
+  void select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
+                   KeySets chosen) override;
   void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) override;
   void weigh(Rows logits, const RouterParams& params, const int32_t* ids, float* weights) override;
   void experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
@@ -118,6 +121,8 @@ class CpuBackend final : public Backend {
     return scratch + thread * each;
   }
 
+  void select_rows(Rows q, Rows weights, const AttentionSegment& segment, int64_t first, int64_t n, int64_t top_k,
+                   KeySets chosen);
   void quantise_rows(Rows x);
   InputRows input_rows(Rows x, bool floats, bool strips);
   void multiply_panels(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,

@@ -38,6 +38,9 @@ struct Scratch {
   const float** group_float_rows = nullptr;            ///< [group_rows]
   const ActivationStrip** group_strip_rows = nullptr;  ///< [group_rows]
   float* attention = nullptr;
+  float* index = nullptr;  ///< IndexJob::scratch
+
+  float* index_scores = nullptr;  ///< [threads, score_floats]: of the rows that are looked at together
 
   static_assert(kRowBlock <= kMaxTiledRows);
   static constexpr int64_t kTileFloats = kRowBlock * kTilePanels * kPanelWidth;
@@ -58,8 +61,12 @@ struct Scratch {
   }
   static int64_t packed_floats(const BackendLimits& l) { return kMaxTileRows * widest_input(l); }
   static int64_t attention_floats(const BackendLimits& l) {
-    return l.head_dim > 0 ? attention_scratch_floats(l.head_dim) : 0;
+    return l.key_dim > 0 ? attention_scratch_floats(l.key_dim, l.value_dim) : 0;
   }
+  static int64_t index_floats(const BackendLimits& l) {
+    return l.index_heads > 0 ? index_scratch_floats(l.index_heads, l.index_key_dim) : 0;
+  }
+  static int64_t score_floats(const BackendLimits& l) { return ceil_div(l.index_positions, kKeyTile) * kKeyTile; }
 
   /// Calls take(count, bytes each) for each part, in order; it returns where the part lies (or null when only
   /// counting).
@@ -92,6 +99,8 @@ struct Scratch {
     part(s.group_float_rows, threads * group_rows(l));
     part(s.group_strip_rows, threads * group_rows(l));
     part(s.attention, threads * attention_floats(l));
+    part(s.index, threads * index_floats(l));
+    part(s.index_scores, threads * score_floats(l));
     return s;
   }
 };

@@ -15,7 +15,11 @@ inline BackendLimits test_limits() {
   l.max_group_inputs = 512;
   l.n_experts = 16;
   l.top_k = 6;
-  l.head_dim = 256;
+  l.key_dim = 576;
+  l.value_dim = 512;
+  l.index_heads = 9;
+  l.index_key_dim = 80;
+  l.index_positions = 700;
   l.n_heads = 16;
   l.n_kv_heads = 4;
   l.max_segments = 4;

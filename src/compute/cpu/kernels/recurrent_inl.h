@@ -13,7 +13,6 @@
 namespace colibri::compute {
 namespace {
 
-COLIBRI_INLINE F32x16 sigmoid(F32x16 x) { return div(broadcast(1.0f), one_plus_exp_minus(x)); }
 COLIBRI_INLINE F32x16 inverse_root(float x) { return div(broadcast(1.0f), square_root(broadcast(x))); }
 
 void mul_row(const float* a, const float* b, int64_t n, float* out) {

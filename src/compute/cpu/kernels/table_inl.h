@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compute/cpu/kernels/attention_inl.h"
+#include "compute/cpu/kernels/index_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
 #include "compute/cpu/kernels/kv_inl.h"
 #include "compute/cpu/kernels/product_inl.h"
@@ -24,6 +25,7 @@ constexpr KernelTable kTable = {
     quantise,
     append_kv,
     attention,
+    index_scores,
     rms_norm,
     add_row,
     clamp,
