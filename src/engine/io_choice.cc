@@ -49,8 +49,10 @@ std::vector<platform::FileRange> ranges_to_read(const formats::TensorCatalog& ca
                                                 const model::WeightPlan& weights) {
   std::vector<platform::FileRange> ranges;
   const auto add = [&](const store::MatrixSource& source) {
-    const std::string& path = catalog.files()[static_cast<size_t>(source.tensor->file)].path();
-    ranges.push_back({path, source.file_offset(0), source.file_size()});
+    if (source.n == 0) return;
+    const store::Extent own = store::extents_of(source, 0, source.length()).list.front();
+    const std::string& path = catalog.files()[static_cast<size_t>(own.tensor->file)].path();
+    ranges.push_back({path, own.offset(), own.bytes});
   };
   for (const store::ExpertSource& expert : weights.experts())
     for (const store::MatrixSource* source : {&expert.gate, &expert.up, &expert.down}) add(*source);

@@ -1,6 +1,7 @@
 #include "store/expert_readers.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -18,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kGrace(500);  // that a thread in a read gets at the end
 constexpr int kAttempts = 2;                      // a disk may fail once
+constexpr int64_t kGap = 4096;                    // between extents that is read along
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 int64_t round_down(int64_t value, int64_t step) { return value / step * step; }
@@ -26,39 +28,88 @@ const MatrixSource& matrix_of(const ExpertSource& expert, int matrix) {
   return matrix == 0 ? expert.gate : matrix == 1 ? expert.up : expert.down;
 }
 
-/// Rows of one matrix that are read at once. Where they lie is copied, because a thread that hangs in a read must not
-/// look at the source any more when it returns.
-struct Piece {
-  const MatrixSource* source;
-  std::byte* dst;
-  int64_t row, count;
+/// One read: a range of a file that holds one or several extents of a piece, and where it lands.
+struct Read {
   int file;
   int64_t offset, bytes;
 };
 
+/// Part of a matrix, or of two that lie between each other's rows, that is brought in at once. Where it lies is copied,
+/// because a thread that hangs in a read must not look at the source any more when it returns.
+struct Piece {
+  const MatrixSource* source;
+  std::byte* dst;
+  const MatrixSource* other;  // nullptr: none
+  std::byte* other_dst;
+  int64_t first, count;
+  Extents extents;
+  std::array<Read, Extents::kMax> reads;
+  int read_count;
+  std::array<int, Extents::kMax> read_of;  // [extents]
+};
+
 int pieces_of(const MatrixSource& source, int64_t read_bytes) {
-  const int64_t rows = rows_per_piece(source, read_bytes);
-  return static_cast<int>((source.n + rows - 1) / rows);
+  if (source.n == 0) return 0;
+  const int64_t length = piece_length(source, read_bytes);
+  return static_cast<int>((source.length() + length - 1) / length);
+}
+
+// The matrices that have pieces of their own.
+bool read_with_gate(const ExpertSource& expert, int matrix) {
+  return matrix == 1 && interleaved_with(expert.gate, expert.up);
 }
 
 int pieces_of(const ExpertSource& expert, int64_t read_bytes) {
-  return pieces_of(expert.gate, read_bytes) + pieces_of(expert.up, read_bytes) + pieces_of(expert.down, read_bytes);
+  int pieces = 0;
+  for (int m = 0; m < 3; ++m)
+    if (!read_with_gate(expert, m)) pieces += pieces_of(matrix_of(expert, m), read_bytes);
+  return pieces;
+}
+
+// Extents that are neighbours are read together.
+void plan_reads(Piece& piece) {
+  const auto n = static_cast<size_t>(piece.extents.count);
+  std::array<size_t, Extents::kMax> order;
+  for (size_t i = 0; i < n; ++i) order[i] = i;
+  std::sort(order.begin(), order.begin() + n, [&](size_t a, size_t b) {
+    const Extent &x = piece.extents.list[a], &y = piece.extents.list[b];
+    return x.tensor->file != y.tensor->file ? x.tensor->file < y.tensor->file : x.offset() < y.offset();
+  });
+  piece.read_count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const Extent& extent = piece.extents.list[order[i]];
+    Read* last = piece.read_count > 0 ? &piece.reads[static_cast<size_t>(piece.read_count) - 1] : nullptr;
+    if (last != nullptr && last->file == extent.tensor->file && extent.offset() - last->offset - last->bytes <= kGap)
+      last->bytes = std::max(last->bytes, extent.offset() + extent.bytes - last->offset);
+    else
+      piece.reads[static_cast<size_t>(piece.read_count++)] = {extent.tensor->file, extent.offset(), extent.bytes};
+    piece.read_of[order[i]] = piece.read_count - 1;
+  }
 }
 
 // Gate, up, down: the down projection is what is multiplied last.
 Piece piece_at(const ExpertLoad& load, int index, int64_t read_bytes) {
+  const ExpertSource& expert = *load.source;
   std::byte* const dst[] = {load.gate, load.up, load.down};
-  for (int m = 0;; ++m) {
-    const MatrixSource& source = matrix_of(*load.source, m);
-    const int n = pieces_of(source, read_bytes);
-    if (index >= n) {
-      index -= n;
-      continue;
-    }
-    const int64_t rows = rows_per_piece(source, read_bytes), row = index * rows;
-    const int64_t count = std::min(rows, source.n - row);
-    return {&source, dst[m], row, count, source.tensor->file, source.file_offset(row), count * source.row_bytes()};
+  int m = 0;
+  for (; m < 3; ++m) {
+    const int n = read_with_gate(expert, m) ? 0 : pieces_of(matrix_of(expert, m), read_bytes);
+    if (index < n) break;
+    index -= n;
   }
+  const MatrixSource& source = matrix_of(expert, m);
+  const int64_t length = piece_length(source, read_bytes), first = index * length;
+  const int64_t count = std::min(length, source.length() - first);
+  Piece piece{&source, dst[m], nullptr, nullptr, first, count, {}, {}, 0, {}};
+  if (m == 0 && read_with_gate(expert, 1)) {
+    piece.other = &expert.up;
+    piece.other_dst = load.up;
+    piece.extents = extents_of_both(source, expert.up, first, count);
+  } else {
+    piece.extents = extents_of(source, first, count);
+  }
+  plan_reads(piece);
+  return piece;
 }
 
 /// Loads in the order in which they were begun.
@@ -78,27 +129,34 @@ struct Queue {
   }
 };
 
-/// The largest piece, and what one of its rows may need beyond it.
-int64_t largest_piece(std::span<const ExpertSource> experts, const ReaderOptions& options) {
-  int64_t bytes = options.piece_bytes;
+/// What one thread needs: `own` bytes of tensors are read at once, the rest beside it.
+struct Need {
+  int64_t own = 0, side = 0, scratch = 0;
+
+  int64_t reading() const {
+    const int64_t block = platform::RawFile::kAlignment;
+    return round_up(own + side + (Extents::kMax - 1) * kGap, block) + 2 * Extents::kMax * block;
+  }
+  int64_t bytes() const { return reading() + scratch; }
+};
+
+Need need_of(std::span<const ExpertSource> experts, const ReaderOptions& options) {
+  Need need{options.piece_bytes, 0, 0};
   for (const ExpertSource& expert : experts)
     for (int m = 0; m < 3; ++m) {
       const MatrixSource& source = matrix_of(expert, m);
-      COLIBRI_CHECK(source.interleaved_heads == 0);
-      bytes = std::max(bytes, std::min(source.n, int64_t{kPanelWidth}) * source.row_bytes());
+      need.own = std::max(need.own, least_read_bytes(source));
+      need.side = std::max(need.side, side_bytes(source));
+      need.scratch = std::max(need.scratch, round_up(scratch_bytes(source), platform::RawFile::kAlignment));
     }
-  return bytes;
-}
-
-int64_t staging_of_thread(int64_t piece_bytes) {
-  return round_up(piece_bytes, platform::RawFile::kAlignment) + 2 * platform::RawFile::kAlignment;
+  return need;
 }
 
 }  // namespace
 
 struct ExpertReaders::State {
   std::unique_ptr<ByteSource> source;
-  int64_t piece_bytes = 0;
+  Need need;
   platform::Arena staging;
 
   mutable std::mutex mutex;
@@ -131,8 +189,8 @@ struct ExpertReaders::State {
       lock.lock();
       if (stopping) break;  // from here on neither slots nor catalog may be there any more
       std::optional<Error> error = problem_of(claim.piece, read);
-      count(claim, read.outcome.bytes, std::chrono::duration<double>(read_end - start).count(), error.has_value());
-      if (!error) pack(lock, claim.piece, read.raw, read_end);
+      count(claim, read, std::chrono::duration<double>(read_end - start).count(), error.has_value());
+      if (!error) error = pack(lock, claim.piece, read.raw, memory, read_end);
       finish(claim, std::move(error));
     }
     --threads_alive;
@@ -149,7 +207,7 @@ struct ExpertReaders::State {
 
   Claim take() {
     ExpertLoad* load = next();
-    const Claim claim{load, piece_at(*load, load->next_piece++, piece_bytes), load->demanded};
+    const Claim claim{load, piece_at(*load, load->next_piece++, need.own), load->demanded};
     if (load->next_piece == load->pieces) queue_of(*load).remove(*load);
     if (in_flight++ == 0) last_progress = busy_since = Clock::now();
     if (claim.demanded) ++demanded_in_flight;
@@ -157,35 +215,57 @@ struct ExpertReaders::State {
   }
 
   struct ReadPiece {
+    RawParts raw;       // [extents of the piece]
+    int64_t bytes = 0;  // as read
+    int reads = 0;      // that were begun; the last one is what the next three say
     platform::ReadOutcome outcome;
-    int64_t first = 0, needed = 0;   // of the file: where the read began, bytes up to the piece's end
-    std::span<const std::byte> raw;  // the piece
+    int64_t before = 0, needed = 0;  // bytes of whole blocks before what is wanted, and up to its end
     bool changed = false;
   };
 
-  // Whole blocks around the piece.
   ReadPiece read_piece(const Piece& piece, std::span<std::byte> memory) {
-    const int64_t block = source->alignment();
     ReadPiece r;
-    r.first = round_down(piece.offset, block);
-    r.needed = piece.offset + piece.bytes - r.first;
-    r.raw = memory.subspan(static_cast<size_t>(piece.offset - r.first), static_cast<size_t>(piece.bytes));
-    const std::span<std::byte> all = memory.first(static_cast<size_t>(round_up(r.needed, block)));
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      r.outcome = source->read(piece.file, r.first, all, r.needed);
-      if (r.outcome.error == 0) break;
+    std::array<const std::byte*, Extents::kMax> begin{};
+    for (; r.reads < piece.read_count && r.outcome.error == 0 && r.outcome.bytes >= r.needed; ++r.reads) {
+      const Read& read = piece.reads[static_cast<size_t>(r.reads)];
+      begin[static_cast<size_t>(r.reads)] = read_blocks(read, memory, r);
+      r.changed = r.changed || source->changed(read.file);
     }
-    r.changed = source->changed(piece.file);
+    for (size_t i = 0; i < static_cast<size_t>(piece.extents.count); ++i) {
+      const auto read = static_cast<size_t>(piece.read_of[i]);
+      const Extent& extent = piece.extents.list[i];
+      if (begin[read] != nullptr)
+        r.raw[i] = {begin[read] + (extent.offset() - piece.reads[read].offset), static_cast<size_t>(extent.bytes)};
+    }
     return r;
   }
 
+  // Whole blocks around the range, into the memory's first bytes, which are taken. Where the range begins.
+  const std::byte* read_blocks(const Read& read, std::span<std::byte>& memory, ReadPiece& r) {
+    const int64_t block = source->alignment();
+    const int64_t first = round_down(read.offset, block);
+    r.before = read.offset - first;
+    r.needed = r.before + read.bytes;
+    const std::span<std::byte> all = memory.first(static_cast<size_t>(round_up(r.needed, block)));
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      r.outcome = source->read(read.file, first, all, r.needed);
+      if (r.outcome.error == 0) break;
+    }
+    r.bytes += r.outcome.bytes;
+    memory = memory.subspan(all.size());
+    return all.data() + r.before;
+  }
+
   std::optional<Error> problem_of(const Piece& piece, const ReadPiece& r) const {
-    const auto problem = [&](const std::string& what) { return Error{ErrorCode::kIo, place(piece) + ": " + what}; };
+    const int last = r.reads - 1;
+    const auto problem = [&](const std::string& what) {
+      return Error{ErrorCode::kIo, place(piece, last) + ": " + what};
+    };
     if (r.outcome.error != 0)
       return problem("cannot read: " + std::generic_category().message(r.outcome.error) +
                      "; check the disk (dmesg), then start again");
     if (r.outcome.bytes < r.needed)
-      return problem("only " + std::to_string(std::max<int64_t>(0, r.outcome.bytes - (piece.offset - r.first))) +
+      return problem("only " + std::to_string(std::max<int64_t>(0, r.outcome.bytes - r.before)) +
                      " bytes were there: the file was cut while the model was running, or its disk fails; "
                      "restore it and start again");
     if (r.changed)
@@ -193,27 +273,35 @@ struct ExpertReaders::State {
     return std::nullopt;
   }
 
-  std::string place(const Piece& piece) const {
-    const formats::TensorInfo& tensor = *piece.source->tensor;
-    return source->path(piece.file) + ": tensor " + tensor.name + ", " + std::to_string(piece.bytes) +
-           " bytes at offset " + std::to_string(piece.offset);
+  std::string place(const Piece& piece, int number) const {
+    const Read& read = piece.reads[static_cast<size_t>(number)];
+    const auto* extent = piece.extents.begin();
+    while (piece.read_of[static_cast<size_t>(extent - piece.extents.begin())] != number) ++extent;
+    return source->path(read.file) + ": tensor " + extent->tensor->name + ", " + std::to_string(read.bytes) +
+           " bytes at offset " + std::to_string(read.offset);
   }
 
   // Packing goes on without the lock, but the end waits for it.
-  void pack(std::unique_lock<std::mutex>& lock, const Piece& piece, std::span<const std::byte> raw,
-            Clock::time_point start) {
+  std::optional<Error> pack(std::unique_lock<std::mutex>& lock, const Piece& piece, const RawParts& raw,
+                            std::span<std::byte> memory, Clock::time_point start) {
+    const auto scratch = memory.subspan(static_cast<size_t>(need.reading()));
     ++packing;
     lock.unlock();
-    pack_piece(*piece.source, piece.row, piece.count, raw, {}, piece.dst);
+    Status packed = pack_piece(*piece.source, piece.first, piece.count, piece.extents, raw, scratch, piece.dst);
+    if (packed.ok() && piece.other != nullptr)
+      packed = pack_piece(*piece.other, piece.first, piece.count, piece.extents, raw, scratch, piece.other_dst);
+    if (!packed.ok()) packed = std::move(packed).with_context(source->path(piece.source->tensor->file));
     lock.lock();
     --packing;
     totals.pack_seconds += std::chrono::duration<double>(Clock::now() - start).count();
+    if (packed.ok()) return std::nullopt;
+    return std::move(packed).error();
   }
 
-  void count(const Claim& claim, int64_t bytes, double seconds, bool failed) {
-    ++totals.reads;
-    totals.bytes += static_cast<uint64_t>(bytes);
-    if (!claim.demanded) totals.speculative_bytes += static_cast<uint64_t>(bytes);
+  void count(const Claim& claim, const ReadPiece& read, double seconds, bool failed) {
+    totals.reads += static_cast<uint64_t>(read.reads);
+    totals.bytes += static_cast<uint64_t>(read.bytes);
+    if (!claim.demanded) totals.speculative_bytes += static_cast<uint64_t>(read.bytes);
     if (failed) ++totals.failed;
     totals.read_seconds += seconds;
     totals.slowest_read_seconds = std::max(totals.slowest_read_seconds, seconds);
@@ -245,7 +333,7 @@ struct ExpertReaders::State {
 };
 
 int64_t ExpertReaders::staging_bytes(std::span<const ExpertSource> experts, const ReaderOptions& options) {
-  return options.threads * staging_of_thread(largest_piece(experts, options));
+  return options.threads * need_of(experts, options).bytes();
 }
 
 Result<std::unique_ptr<ExpertReaders>> ExpertReaders::start(std::unique_ptr<ByteSource> source,
@@ -254,9 +342,9 @@ Result<std::unique_ptr<ExpertReaders>> ExpertReaders::start(std::unique_ptr<Byte
   COLIBRI_CHECK(options.threads >= 1);
   auto state = std::make_shared<State>();
   state->source = std::move(source);
-  state->piece_bytes = largest_piece(experts, options);
+  state->need = need_of(experts, options);
   COLIBRI_ASSIGN(state->staging, platform::Arena::allocate(staging_bytes(experts, options)));
-  const auto share = static_cast<size_t>(staging_of_thread(state->piece_bytes));
+  const auto share = static_cast<size_t>(state->need.bytes());
   std::unique_ptr<ExpertReaders> readers(new ExpertReaders(state));
   for (int i = 0; i < options.threads; ++i) {
     const std::span<std::byte> memory(state->staging.data() + static_cast<size_t>(i) * share, share);
@@ -286,7 +374,7 @@ ExpertReaders::~ExpertReaders() {
 void ExpertReaders::begin(ExpertLoad& load, bool demanded) {
   load.error.reset();
   load.demanded = demanded;
-  load.pieces = load.unfinished = pieces_of(*load.source, state_->piece_bytes);
+  load.pieces = load.unfinished = pieces_of(*load.source, state_->need.own);
   load.next_piece = 0;
   {
     const std::lock_guard lock(state_->mutex);

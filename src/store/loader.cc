@@ -18,10 +18,11 @@ constexpr int64_t kLargestGap = 64 << 10;  // padding between tensors that is re
 
 struct Piece {
   const LoadJob* job;
-  int64_t row, count;
-  int64_t offset, bytes;  // in the file
+  int64_t first, count;
+  int64_t offset, bytes;  // of the tensor's own bytes, in the file
 
   int file() const { return job->source.tensor->file; }
+  int64_t end() const { return offset + bytes; }
 };
 
 using Unit = std::span<const Piece>;  // one read
@@ -30,10 +31,13 @@ std::vector<Piece> cut(std::span<const LoadJob> jobs, int64_t read_bytes) {
   std::vector<Piece> pieces;
   for (const LoadJob& job : jobs) {
     const MatrixSource& s = job.source;
-    const int64_t rows = rows_per_piece(s, read_bytes);
-    for (int64_t row = 0; row < s.n; row += rows) {
-      const int64_t count = std::min(rows, s.n - row);
-      pieces.push_back({&job, row, count, s.file_offset(row), count * s.row_bytes()});
+    if (s.n == 0) continue;
+    const int64_t length = piece_length(s, read_bytes);
+    for (int64_t first = 0; first < s.length(); first += length) {
+      const int64_t count = std::min(length, s.length() - first);
+      const Extents extents = extents_of(s, first, count);
+      const Extent& own = extents.list.front();
+      pieces.push_back({&job, first, count, own.offset(), own.bytes});
     }
   }
   std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
@@ -42,12 +46,18 @@ std::vector<Piece> cut(std::span<const LoadJob> jobs, int64_t read_bytes) {
   return pieces;
 }
 
-int64_t bytes_of(Unit unit) { return unit.back().offset + unit.back().bytes - unit.front().offset; }
+// Pieces of matrices that lie between each other's rows overlap.
+int64_t end_of(Unit unit) {
+  int64_t end = 0;
+  for (const Piece& piece : unit) end = std::max(end, piece.end());
+  return end;
+}
+
+int64_t bytes_of(Unit unit) { return end_of(unit) - unit.front().offset; }
 
 bool joins(Unit unit, const Piece& next, int64_t read_bytes) {
-  const int64_t end = unit.back().offset + unit.back().bytes;
-  return next.file() == unit.front().file() && next.offset >= end && next.offset - end <= kLargestGap &&
-         next.offset + next.bytes - unit.front().offset <= read_bytes;
+  return next.file() == unit.front().file() && next.offset - end_of(unit) <= kLargestGap &&
+         next.end() - unit.front().offset <= read_bytes;
 }
 
 std::vector<Unit> gather(std::span<const Piece> pieces, int64_t read_bytes) {
@@ -114,23 +124,51 @@ class Loading {
   }
 
   Status load(Unit unit, std::span<std::byte> staging) {
-    const auto raw = staging.first(static_cast<size_t>(bytes_of(unit)));
+    const auto scratch = staging.first(static_cast<size_t>(need_.scratch_bytes));
+    const auto side = staging.subspan(scratch.size(), static_cast<size_t>(need_.side_bytes));
+    const auto raw = staging.subspan(scratch.size() + side.size(), static_cast<size_t>(bytes_of(unit)));
     COLIBRI_TRY(read(unit, raw));
-    for (const Piece& piece : unit)
-      pack_piece(piece.job->source, piece.row, piece.count, part(unit, piece, raw),
-                 staging.last(static_cast<size_t>(need_.reorder_bytes)), piece.job->dst);
+    for (const Piece& piece : unit) COLIBRI_TRY(pack(unit, piece, raw, side, scratch));
     if (cache_ == PageCache::kForget) file_of(unit).expect_no_more_reads(unit.front().offset, bytes_of(unit));
     done_bytes_.fetch_add(payload(unit), std::memory_order_relaxed);
     return {};
+  }
+
+  Status pack(Unit unit, const Piece& piece, std::span<const std::byte> read, std::span<std::byte> side,
+              std::span<std::byte> scratch) const {
+    const MatrixSource& source = piece.job->source;
+    const Extents extents = extents_of(source, piece.first, piece.count);
+    RawParts raw;
+    for (size_t i = 0; i < static_cast<size_t>(extents.count); ++i) {
+      const Extent& extent = extents.list[i];
+      const int64_t at = extent.offset() - unit.front().offset;
+      const bool there = extent.tensor->file == unit.front().file() && at >= 0 && at + extent.bytes <= bytes_of(unit);
+      const auto bytes = static_cast<size_t>(extent.bytes);
+      if (there) {
+        raw[i] = read.subspan(static_cast<size_t>(at), bytes);
+        continue;
+      }
+      raw[i] = side.first(bytes);
+      COLIBRI_TRY(catalog_.read(*extent.tensor, extent.first, side.first(bytes)));
+      side = side.subspan(bytes);
+    }
+    return pack_piece(source, piece.first, piece.count, extents, raw, scratch, piece.job->dst)
+        .with_context(file_of(unit).path());
   }
 
   static std::span<std::byte> part(Unit unit, const Piece& piece, std::span<std::byte> raw) {
     return raw.subspan(static_cast<size_t>(piece.offset - unit.front().offset), static_cast<size_t>(piece.bytes));
   }
 
+  // Of a matrix that is read by pieces each gets its share, and the last one the rest.
   static int64_t payload(Unit unit) {
     int64_t bytes = 0;
-    for (const Piece& piece : unit) bytes += piece.bytes;
+    for (const Piece& piece : unit) {
+      const MatrixSource& source = piece.job->source;
+      const int64_t all = source.file_size(), length = source.length();
+      const auto until = [&](int64_t at) { return at == length ? all : all / length * at; };
+      bytes += until(piece.first + piece.count) - until(piece.first);
+    }
     return bytes;
   }
 

@@ -370,9 +370,11 @@ class StreamingStore final : public ExpertStore {
     });
     const int32_t e = late == wanted_.end() ? -1 : *late;
     last_failure_ = {layer_, e};
-    const MatrixSource& gate = sources_[static_cast<size_t>(number(layer_, std::max(0, e)))].gate;
-    return {ErrorCode::kIo, "expert " + std::to_string(e) + ": " + readers_->path(gate.tensor->file) + ": tensor " +
-                                gate.tensor->name + ", offset " + std::to_string(gate.file_offset(0)) +
+    const ExpertSource& expert = sources_[static_cast<size_t>(number(layer_, std::max(0, e)))];
+    const MatrixSource& matrix = expert.gate.n > 0 ? expert.gate : expert.down;
+    const Extent extent = extents_of(matrix, 0, matrix.length()).list.front();
+    return {ErrorCode::kIo, "expert " + std::to_string(e) + ": " + readers_->path(matrix.tensor->file) + ": tensor " +
+                                matrix.tensor->name + ", offset " + std::to_string(extent.offset()) +
                                 ": the disk gave nothing for " + std::to_string(read_timeout_.count() / 1000) +
                                 " s; check it (dmesg), or raise read_timeout"};
   }

@@ -1,0 +1,204 @@
+// From the bytes of a piece, as they were read, to panels.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "formats/layout.h"
+#include "store/decode_row.h"
+#include "store/matrix_source.h"
+
+namespace colibri::store {
+namespace {
+
+// The file type whose blocks pack_rows turns into the encoding.
+DType file_type(Encoding encoding) {
+  for (int i = 0; i < static_cast<int>(DType::kCount); ++i)
+    if (encoding_for(static_cast<DType>(i)) == encoding) return static_cast<DType>(i);
+  check_failed("file_type: the encoding has one", __FILE__, __LINE__);
+}
+
+// The tensor's rows are what the encoding holds: nothing needs to be decoded.
+bool as_it_is(const MatrixSource& source) {
+  return source.codes.decoding == Decoding::kType && encoding_for(source.tensor->dtype) == source.encoding;
+}
+
+int64_t bytes_in(DType dtype, int64_t elements) {
+  const DTypeInfo& type = info(dtype);
+  return elements / type.block_elements * type.block_bytes;
+}
+
+// Only some of the columns.
+bool picks_columns(const MatrixSource& source) { return !source.transposed && source.width() != source.k; }
+
+/// The bytes of a piece: where file rows are in them.
+class FileRows {
+ public:
+  FileRows(const MatrixSource& source, const Extents& extents, const RawParts& raw) : source_(source) {
+    place(source.own(), extents, raw, own_);
+    if (source.codes.decoding == Decoding::kType) return;
+    place(source.codes.scales, extents, raw, scales_);
+    place(source.codes.zeros, extents, raw, zeros_);
+    place(source.codes.group_index, extents, raw, group_index_);
+    place(source.codes.global, extents, raw, global_);
+  }
+
+  const std::byte* own(int64_t row) const { return own_.at(row); }
+  const std::byte* scales(int64_t row) const { return scales_.at(row); }
+  const std::byte* group_index(int64_t row) const { return group_index_.at(row); }
+  void decode(int64_t row, float* out) const {
+    decode_row(source_, row, {own_.at(row), scales_.at(row), zeros_.at(row), group_index_.at(row), global_.at(row)},
+               out);
+  }
+
+ private:
+  struct Placed {
+    const std::byte* data = nullptr;  // of file row 0, were it there
+    int64_t rows_each = 0, row_bytes = 0;
+
+    const std::byte* at(int64_t row) const {
+      return rows_each == 0 || data == nullptr ? data : data + row / rows_each * row_bytes;
+    }
+  };
+
+  void place(const Part& part, const Extents& extents, const RawParts& raw, Placed& placed) {
+    if (part.tensor == nullptr) return;
+    placed.data = raw[next_].data() - extents.list[next_].first;
+    placed.rows_each = part.rows_each;
+    placed.row_bytes = part.row_bytes;
+    ++next_;
+  }
+
+  const MatrixSource& source_;
+  Placed own_, scales_, zeros_, group_index_, global_;
+  size_t next_ = 0;
+};
+
+// [blocks of 16 bytes: codes 2 j and 2 j + 1 in byte j] and [exponents] to blocks of exponent and 16 bytes: codes j and
+// j + 16 in byte j.
+void fp4_to_mxfp4(const std::byte* codes, const std::byte* exponents, int64_t k, std::byte* out) {
+  const auto nibble = [](const std::byte* block, int i) { return block[i / 2] >> i % 2 * 4 & std::byte{15}; };
+  for (int64_t group = 0; group < k / 32; ++group, codes += 16, out += 17) {
+    out[0] = exponents[group];
+    for (int j = 0; j < 16; ++j) out[1 + j] = nibble(codes, j) | nibble(codes, j + 16) << 4;
+  }
+}
+
+// One row in the file type of the encoding. `wide`: room for a whole file row of floats.
+void write_row(const MatrixSource& source, const FileRows& rows, int64_t file_row, float* wide, std::byte* out) {
+  if (as_it_is(source)) {
+    const DType dtype = source.tensor->dtype;
+    std::memcpy(out, rows.own(file_row) + bytes_in(dtype, source.first_input),
+                static_cast<size_t>(bytes_in(dtype, source.k)));
+  } else if (source.encoding == Encoding::kMXFP4) {
+    fp4_to_mxfp4(rows.own(file_row), rows.scales(file_row), source.k, out);
+  } else if (picks_columns(source)) {
+    rows.decode(file_row, wide);
+    std::memcpy(out, wide + source.first_input, static_cast<size_t>(source.k) * sizeof(float));
+  } else {
+    rows.decode(file_row, reinterpret_cast<float*>(out));
+  }
+}
+
+// Panel by panel, so that one panel of rows is all that is needed between.
+void pack_by_rows(const MatrixSource& source, int64_t first, int64_t count, const FileRows& rows,
+                  std::span<std::byte> scratch, std::byte* dst) {
+  const DType dtype = file_type(source.encoding);
+  const int64_t bytes = bytes_in(dtype, source.k);
+  auto* wide = reinterpret_cast<float*>(scratch.data() + kPanelWidth * bytes);
+  for (int64_t row = first; row < first + count; row += kPanelWidth) {
+    const int64_t n = std::min<int64_t>(kPanelWidth, first + count - row);
+    for (int64_t i = 0; i < n; ++i) write_row(source, rows, source.file_row(row + i), wide, scratch.data() + i * bytes);
+    pack_rows(dtype, scratch.data(), row, n, source.n, source.k, dst);
+  }
+}
+
+// One input of all outputs: 16 to each panel.
+template <typename T>
+void scatter(const MatrixSource& source, const std::byte* file_row, int64_t input, std::byte* dst) {
+  constexpr int64_t kLine = kPanelWidth * sizeof(T);
+  const int64_t block = source.block > 0 ? source.block : source.n;
+  int64_t column = source.first_row, left = block;
+  dst += input * kLine;
+  for (int64_t row = 0; row < source.n; row += kPanelWidth, dst += source.k * kLine) {
+    T line[kPanelWidth] = {};
+    const int64_t n = std::min<int64_t>(kPanelWidth, source.n - row);
+    for (int64_t i = 0; i < n; ++i, ++column) {
+      if (left == 0) column += source.stride - block;
+      left = left == 0 ? block : left;
+      --left;
+      std::memcpy(&line[i], file_row + column * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    }
+    std::memcpy(dst, line, sizeof line);
+  }
+}
+
+void pack_by_inputs(const MatrixSource& source, int64_t first, int64_t count, const FileRows& rows,
+                    std::span<std::byte> scratch, std::byte* dst) {
+  for (int64_t input = first; input < first + count; ++input) {
+    const int64_t file_row = source.first_input + input;
+    if (!as_it_is(source)) {
+      rows.decode(file_row, reinterpret_cast<float*>(scratch.data()));
+      scatter<uint32_t>(source, scratch.data(), input, dst);
+    } else if (source.encoding == Encoding::kF32) {
+      scatter<uint32_t>(source, rows.own(file_row), input, dst);
+    } else {
+      scatter<uint16_t>(source, rows.own(file_row), input, dst);
+    }
+  }
+}
+
+// Nothing between the file and the packed form: rows lie as they are wanted.
+bool direct(const MatrixSource& source) {
+  return as_it_is(source) && !source.transposed && source.interleaved_heads == 0 && !picks_columns(source) &&
+         (source.block == 0 || source.block == source.stride || source.block >= source.n);
+}
+
+Error bad_group(const MatrixSource& source, int64_t input, int64_t group, const std::string& expected) {
+  return {ErrorCode::kInvalidModel, "tensor " + formats::quoted(source.codes.group_index.tensor->name) + ": input " +
+                                        std::to_string(input) + " is of group " + std::to_string(group) +
+                                        ", expected " + expected + "; the file is damaged, fetch it again"};
+}
+
+// Groups that are there; in their order, unless the file says that it has another one.
+Status check_groups(const MatrixSource& source, int64_t first, int64_t count, const FileRows& rows) {
+  const Codes& codes = source.codes;
+  if (codes.group_index.tensor == nullptr) return {};
+  const bool per_row = codes.group_index.rows_each != 0;
+  for (int64_t i = 0; i < (per_row ? count : source.width()); ++i) {
+    const int64_t input = per_row ? source.first_input + first + i : i;
+    int32_t group;
+    std::memcpy(&group, rows.group_index(input) + (per_row ? 0 : 4 * i), sizeof group);
+    if (group < 0 || group >= codes.groups)
+      return bad_group(source, input, group, "0 to " + std::to_string(codes.groups - 1));
+    if (!codes.act_order && group != input / codes.group)
+      return bad_group(source, input, group, std::to_string(input / codes.group) + " without act order");
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t scratch_bytes(const MatrixSource& source) {
+  if (source.n == 0 || direct(source)) return 0;
+  const int64_t wide = source.width() * static_cast<int64_t>(sizeof(float));
+  if (source.transposed) return as_it_is(source) ? 0 : wide;
+  return kPanelWidth * bytes_in(file_type(source.encoding), source.k) + (picks_columns(source) ? wide : 0);
+}
+
+Status pack_piece(const MatrixSource& source, int64_t first, int64_t count, const Extents& extents, const RawParts& raw,
+                  std::span<std::byte> scratch, std::byte* dst) {
+  const FileRows rows(source, extents, raw);
+  COLIBRI_TRY(check_groups(source, first, count, rows));
+  if (source.transposed) {
+    COLIBRI_CHECK(source.interleaved_heads == 0);
+    pack_by_inputs(source, first, count, rows, scratch, dst);
+  } else if (direct(source)) {
+    pack_rows(source.tensor->dtype, rows.own(source.file_row(first)), first, count, source.n, source.k, dst);
+  } else {
+    pack_by_rows(source, first, count, rows, scratch, dst);
+  }
+  return {};
+}
+
+}  // namespace colibri::store
