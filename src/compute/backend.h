@@ -172,6 +172,9 @@ class Backend {
   /// x *= sigmoid(gate), where each element of gate [rows, n] counts for width / n consecutive elements of x
   /// [rows, width]: n may be 1, the number of heads, the width.
   virtual void scale_by_sigmoid(Rows x, Rows gate) = 0;
+  /// Each head of out is that of a, then that of b: a [rows, heads * n], b [rows, heads * m], out [rows, heads * (n +
+  /// m)].
+  virtual void join_heads(Rows a, Rows b, int heads, Rows out) = 0;
   /// Turns each head of x [rows, heads * head_dim] by the angles of positions[r].
   virtual void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) = 0;
   /// Writes keys [rows, kv_heads * key_dim] and values [rows, kv_heads * value_dim] of the segments' rows into their

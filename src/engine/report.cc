@@ -71,15 +71,16 @@ Json shape_of_model(const model::ModelSpec& spec) {
   json.set("hidden_size", spec.hidden_size);
   json.set("vocab_size", spec.vocab_size);
   json.set("context", spec.context);
-  json.set("heads", spec.attention.n_heads);
-  json.set("kv_heads", spec.attention.n_kv_heads);
-  json.set("head_dim", spec.attention.head_dim);
+  const model::AttentionSpec& attention = spec.attentions.front();
+  json.set("heads", attention.n_heads);
+  json.set("kv_heads", attention.n_kv_heads);
+  json.set("head_dim", attention.head_dim);
   json.set("experts", spec.moe.router.n_experts);
   json.set("top_k", spec.moe.router.top_k);
   json.set("expert_width", spec.moe.expert_width);
   json.set("shared_width", spec.moe.shared_width);
   json.set("tied_head", spec.tied_head);
-  json.set("rope_theta", spec.rope.theta);
+  json.set("rope_theta", spec.ropes.front().theta);
   return json;
 }
 

@@ -38,6 +38,7 @@ class CpuBackend final : public Backend {
   void soft_cap(Rows x, float cap) override;
   void activate(Rows gate, Rows up, const Activation& activation, Rows out) override;
   void scale_by_sigmoid(Rows x, Rows gate) override;
+  void join_heads(Rows a, Rows b, int heads, Rows out) override;
   void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) override;
   void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) override;
   void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) override;

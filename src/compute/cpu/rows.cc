@@ -57,6 +57,19 @@ void CpuBackend::scale_by_sigmoid(Rows x, Rows gate) {
                [&](int64_t r) { kernels_.scale_by_sigmoid(x.row(r), gate.row(r), gate.width, x.width / gate.width); });
 }
 
+void CpuBackend::join_heads(Rows a, Rows b, int heads, Rows out) {
+  COLIBRI_CHECK(a.rows == out.rows && b.rows == out.rows && a.width + b.width == out.width);
+  COLIBRI_CHECK(a.width % heads == 0 && b.width % heads == 0);
+  const int64_t n = a.width / heads, m = b.width / heads;
+  for_each_row(out.rows, out.width, [&](int64_t r) {
+    float* to = out.row(r);
+    for (int64_t h = 0; h < heads; ++h, to += n + m) {
+      std::copy_n(a.row(r) + h * n, n, to);
+      std::copy_n(b.row(r) + h * m, m, to + n);
+    }
+  });
+}
+
 void CpuBackend::rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) {
   COLIBRI_CHECK(static_cast<int64_t>(positions.size()) == x.rows && x.width % head_dim == 0);
   COLIBRI_CHECK(table.rotary_dim % 2 == 0 && table.first >= 0 && table.first + table.rotary_dim <= head_dim);

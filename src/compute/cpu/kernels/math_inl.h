@@ -68,22 +68,6 @@ COLIBRI_INLINE F32x16 exponential(F32x16 x) {
   return select_less(broadcast(kExpHigh), x, broadcast(__builtin_inff()), small_exponential(x));
 }
 
-/// tanh x within 2 units in the last place. Below 0.55 a polynomial, interpolated at the Chebyshev nodes of that range:
-/// there 1 - 2 / (1 + e^2x) would cancel.
-COLIBRI_INLINE F32x16 hyperbolic_tangent(F32x16 x) {
-  const F32x16 size = maximum(x, sub(zero(), x));
-  const F32x16 square = mul(x, x);
-  F32x16 q = broadcast(-6.610227749e-03f);
-  q = fma(q, square, broadcast(2.130938880e-02f));
-  q = fma(q, square, broadcast(-5.390942842e-02f));
-  q = fma(q, square, broadcast(1.333311349e-01f));
-  q = fma(q, square, broadcast(-3.333333135e-01f));
-  const F32x16 near = fma(mul(q, square), x, x);
-  const F32x16 divisor = add(exponential(add(size, size)), broadcast(1.0f));
-  const F32x16 far = sub(broadcast(1.0f), div(broadcast(2.0f), divisor));
-  return select_less(size, broadcast(0.55f), near, select_less(x, zero(), sub(zero(), far), far));
-}
-
 /// 1 + e^-x: the denominator of sigmoid and silu.
 COLIBRI_INLINE F32x16 one_plus_exp_minus(F32x16 x) { return add(broadcast(1.0f), exponential(sub(zero(), x))); }
 COLIBRI_INLINE F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
