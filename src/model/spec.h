@@ -126,7 +126,7 @@ struct MambaSpec {
   int conv_kernel = 0;
   bool conv_bias = false;
   float min_step = 0, max_step = HUGE_VALF;  ///< bounds of softplus(dt + bias)
-  int norm_groups = 1;               ///< of the gated norm
+  int norm_groups = 1;                       ///< of the gated norm
 
   int inner() const { return n_heads * head_dim; }
   int conv_width() const { return inner() + 2 * n_groups * state_dim; }
@@ -189,8 +189,9 @@ struct ModelSpec {
   float embedding_scale = 1.0f;
   float residual_scale = 1.0f;  ///< on what a block adds
   float logit_scale = 1.0f;
-  float logit_cap = 0;       ///< cap * tanh(logit / cap); 0: off
-  bool layer_scale = false;  ///< every layer ends with a multiplication of x
+  float logit_cap = 0;        ///< cap * tanh(logit / cap); 0: off
+  int prediction_layers = 0;  ///< behind the last layer, for predicting further tokens: in the file, never loaded
+  bool layer_scale = false;   ///< every layer ends with a multiplication of x
   compute::Activation activation;
   std::vector<RopeSpec> ropes;
   std::vector<AttentionSpec> attentions;

@@ -49,8 +49,7 @@ bool same_elements(const Shape& found, const Shape& expected) {
   for (const int64_t d : expected)
     if (d != 1) right.push_back(d);
   if (left == right) return true;
-  return left.size() > 2 && right.size() == 2 && left.back() == right.back() &&
-         found.elements() == expected.elements();
+  return left.size() > 2 && right.size() == 2 && left.back() == right.back() && found.elements() == expected.elements();
 }
 
 // The layer's number in "PREFIX<number>.", or -1.
@@ -64,7 +63,7 @@ int layer_number(std::string_view tensor, std::string_view prefix) {
 
 }  // namespace
 
-std::string_view unused_part(std::string_view tensor, int n_layers) {
+std::string_view unused_part(std::string_view tensor, const ModelSpec& spec) {
   struct Part {
     std::string_view prefix, what;
   };
@@ -88,8 +87,10 @@ std::string_view unused_part(std::string_view tensor, int n_layers) {
   };
   for (const Part& part : kParts)
     if (tensor.starts_with(part.prefix)) return part.what;
+  const int end = spec.layers.empty() ? 0 : spec.layers.back().number + 1;
   for (const std::string_view prefix : {"model.layers.", "model.language_model.layers.", "blk."})
-    if (layer_number(tensor, prefix) >= n_layers) return kPrediction;
+    if (const int layer = layer_number(tensor, prefix); layer >= end && layer < end + spec.prediction_layers)
+      return kPrediction;
   return {};
 }
 
@@ -266,7 +267,7 @@ Status WeightPlanner::convolution(const char* pattern, int64_t channels, int ker
 Status WeightPlanner::refuse_leftovers() const {
   for (const TensorInfo& tensor : catalog_.tensors()) {
     if (used_.contains(&tensor) || ignorable(tensor, spec_.tied_head)) continue;
-    if (!unused_part(tensor.name, spec_.layers.empty() ? 0 : spec_.layers.back().number + 1).empty()) continue;
+    if (!unused_part(tensor.name, spec_).empty()) continue;
     return Error{ErrorCode::kUnsupported, file_of(tensor) + ": tensor " + tensor.name + " " + tensor.shape.to_string() +
                                               " has no use in the forward pass of family " + spec_.family +
                                               "; the config may belong to another model"};

@@ -184,6 +184,6 @@ Status read_vector(const formats::TensorCatalog& catalog, const VectorJob& job, 
 
 /// What a tensor that no forward pass reads belongs to: "multi-token prediction", "vision tower", "audio tower", or
 /// empty.
-std::string_view unused_part(std::string_view tensor, int n_layers);
+std::string_view unused_part(std::string_view tensor, const ModelSpec& spec);
 
 }  // namespace colibri::model

@@ -17,6 +17,7 @@ ModelSpec read_common(ConfigReader& reader, std::string_view family, std::string
                       : "model_max_length");
   spec.norm_eps = static_cast<float>(reader.positive_or("rms_norm_eps", 1e-6));
   spec.tied_head = reader.flag_or("tie_word_embeddings", false);
+  spec.prediction_layers = reader.count_or("num_nextn_predict_layers", 0);
   const int n_layers = reader.size(layers_key, 4096);
   spec.layers.assign(static_cast<size_t>(n_layers), LayerSpec{});
   for (int l = 0; l < n_layers; ++l) spec.layers[static_cast<size_t>(l)].number = l;

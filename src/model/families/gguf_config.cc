@@ -93,6 +93,7 @@ constexpr std::array kKeys = {
     Key{"expert_group_count", "n_group"},
     Key{"expert_group_used_count", "topk_group"},
     Key{"leading_dense_block_count", "first_k_dense_replace"},
+    Key{"nextn_predict_layers", "num_nextn_predict_layers"},
     Key{"final_logit_softcapping", "final_logit_softcapping"},
     Key{"attn_logit_softcapping", "attn_logit_softcapping"},
     Key{"residual_scale", "residual_multiplier"},
