@@ -111,10 +111,12 @@ Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& set
                                         std::to_string(spec.context) + " positions that the model was trained for"};
   if (settings.context > 0) return settings.context;
   if (wanted > 0) return std::min(wanted, spec.context);
-  const int64_t per_position =
-      std::max<int64_t>(1, kv::KvCache::bytes(geometry(spec, settings, KvView::kTile)) / KvView::kTile);
-  const int64_t affordable = std::max<int64_t>(16, budget_bytes / 4 / per_position);
-  return std::min(spec.context, affordable);
+  // Bytes grow with the context from where all windows are full.
+  const auto bytes = [&](int64_t positions) { return kv::KvCache::bytes(geometry(spec, settings, positions)); };
+  const int64_t all = bytes(spec.context), half = bytes(spec.context / 2 + 1);
+  const int64_t per_position = std::max<int64_t>(1, (all - half) / std::max<int64_t>(1, spec.context / 2));
+  const int64_t too_much = std::max<int64_t>(0, all - budget_bytes / 4);
+  return std::min(spec.context, std::max<int64_t>(16, spec.context - too_much / per_position));
 }
 
 Error does_not_fit(const MemoryPlan& plan) {

@@ -200,6 +200,7 @@ struct ModelSpec {
   ShortConvSpec conv;
   MoeSpec moe;
   std::vector<LayerSpec> layers;
+  std::vector<std::string> notes;  ///< where the numbers are not those of the usual reference, for people
 
   int n_layers() const { return static_cast<int>(layers.size()); }
   int n_moe_layers() const;

@@ -124,6 +124,9 @@ void read_latent_attention(ConfigReader& reader, ModelSpec& spec) {
   a.value_dim = reader.size("v_head_dim", 4096);
   a.n_kv_heads = a.n_heads;
   a.latent_norm_eps = reader.from_gguf() ? spec.norm_eps : 1e-6f;
+  if (a.latent_norm_eps != 1e-6f)
+    spec.notes.emplace_back(
+        "the norms of latent attention use the file's epsilon, as llama.cpp does; transformers uses 1e-6");
   a.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(a.head_dim))) * yarn_score_factor(reader);
   spec.ropes.front() = read_rope(reader, rope_dim, rope_dim);
   spec.ropes.front().interleaved = true;

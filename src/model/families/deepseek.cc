@@ -42,6 +42,10 @@ Result<ModelSpec> read_v2(ConfigReader& reader) {
   if (method == "group_limited_greedy") {
     router.n_groups = groups;
     router.top_groups = top_groups;
+    if (reader.from_gguf())
+      spec.notes.emplace_back(
+          "groups of experts are ranked by the sum of their two best, as llama.cpp does for its files; "
+          "transformers ranks them by the best");
     router.group_score = reader.from_gguf() ? compute::GroupScore::kTwoLargest : compute::GroupScore::kLargest;
   }
   read_layers(reader, spec);

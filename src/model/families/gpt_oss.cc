@@ -34,6 +34,9 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
   for (int l = 0; l < spec.n_layers() && types.size() < spec.layers.size(); ++l)
     types.emplace_back(l % 2 == 0 ? "sliding_attention" : "full_attention");
   split_sliding(reader, spec, types, reader.size("sliding_window"));
+  if (reader.from_gguf())
+    spec.notes.emplace_back(
+        "the correction range of YaRN is rounded, as llama.cpp does; the published config does not");
   spec.activation.kind = compute::ActivationKind::kSwigluClamped;
   spec.activation.limit = static_cast<float>(reader.positive_or("swiglu_limit", 7.0));
   spec.activation.alpha = static_cast<float>(reader.positive_or("swiglu_alpha", 1.702));

@@ -18,6 +18,10 @@ const TensorNames kNames = names();
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "phimoe");
   spec.layer_norm = true;
+  if (spec.ropes[0].long_divisors == spec.ropes[0].frequency_divisors && spec.ropes[0].has_long())
+    spec.notes.emplace_back(
+        "prompts beyond the original context change the factor on cos and sin, not the frequencies, as "
+        "transformers 5.24 does; \"long_frequencies\": true in rope_scaling changes both");
   spec.head_bias = reader.flag_or("lm_head_bias", false);
   AttentionSpec& a = spec.attentions[0];
   a.qkv_bias = a.output_bias = reader.flag_or("attention_bias", false);
