@@ -5,6 +5,7 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "store/quantised_source.h"
 #include "tensor/convert.h"
 
 namespace colibri::model {
@@ -88,9 +89,15 @@ class WeightPlanner {
   // NAME.weight, or NAME itself (fused expert tensors have no suffix).
   const TensorInfo* find(const char* pattern, int expert = 0) const {
     if (pattern == nullptr) return nullptr;
-    const std::string name = full_name(pattern, expert);
-    const TensorInfo* tensor = catalog_.find(name + ".weight");
-    return tensor != nullptr ? tensor : catalog_.find(name);
+    return store::find_module(catalog_, full_name(pattern, expert));
+  }
+
+  // The matrix of a module, whatever its weights are stored as.
+  Result<MatrixSource> whole(const char* pattern, int expert, const Shape& shape) {
+    COLIBRI_ASSIGN(MatrixSource source,
+                   store::find_matrix(catalog_, description_.quantisation, full_name(pattern, expert), shape));
+    for (const TensorInfo* tensor : store::tensors_of(source)) used_.insert(tensor);
+    return source;
   }
 
   std::string file_of(const TensorInfo& tensor) const {
@@ -120,17 +127,13 @@ class WeightPlanner {
     return {};
   }
 
-  static MatrixSource source(const TensorInfo& tensor, int64_t first_row, int64_t n, int64_t k) {
-    return {&tensor, first_row, n, k, *encoding_for(tensor.dtype), 0};
-  }
-
   Status matrix(const char* pattern, int64_t n, int64_t k, PackedMatrix* target, int heads = 0) {
     const TensorInfo* tensor = find(pattern);
     if (tensor == nullptr) return missing(full_name(pattern, 0) + ".weight");
     // A gate with one output is stored as [1, k] or [k].
     const bool flat = n == 1 && tensor->shape == Shape{k};
-    COLIBRI_TRY(check(*tensor, flat ? Shape{k} : Shape{n, k}));
-    MatrixJob job{source(*tensor, 0, n, k), target};
+    COLIBRI_ASSIGN(const MatrixSource source, whole(pattern, 0, flat ? Shape{k} : Shape{n, k}));
+    MatrixJob job{source, target};
     job.source.interleaved_heads = description_.interleaved_qk ? heads : 0;
     plan_.matrices_.push_back(job);
     return {};
@@ -206,10 +209,11 @@ class WeightPlanner {
   Status expert_gate_up(int e, ExpertSource* expert) {
     const int64_t width = spec_.moe.expert_width;
     const int64_t hidden = spec_.hidden_size;
-    if (const TensorInfo* fused = find(names_.stacked_gate_up)) {
-      COLIBRI_TRY(check(*fused, Shape{spec_.moe.router.n_experts, 2 * width, hidden}));
-      expert->gate = source(*fused, 2 * e * width, width, hidden);
-      expert->up = source(*fused, (2 * e + 1) * width, width, hidden);
+    if (find(names_.stacked_gate_up) != nullptr) {
+      COLIBRI_ASSIGN(const MatrixSource fused,
+                     whole(names_.stacked_gate_up, 0, Shape{spec_.moe.router.n_experts, 2 * width, hidden}));
+      expert->gate = store::select_rows(fused, 2 * e * width, width);
+      expert->up = store::select_rows(fused, (2 * e + 1) * width, width);
       return {};
     }
     COLIBRI_TRY(expert_matrix(names_.expert_gate, names_.stacked_gate, e, width, hidden, &expert->gate));
@@ -217,15 +221,12 @@ class WeightPlanner {
   }
 
   Status expert_matrix(const char* single, const char* stacked, int e, int64_t n, int64_t k, MatrixSource* target) {
-    if (const TensorInfo* tensor = find(stacked)) {
-      COLIBRI_TRY(check(*tensor, Shape{spec_.moe.router.n_experts, n, k}));
-      *target = source(*tensor, e * n, n, k);
+    if (find(stacked) != nullptr) {
+      COLIBRI_ASSIGN(const MatrixSource all, whole(stacked, 0, Shape{spec_.moe.router.n_experts, n, k}));
+      *target = store::select_rows(all, e * n, n);
       return {};
     }
-    const TensorInfo* tensor = find(single, e);
-    if (tensor == nullptr) return missing(full_name(single, e) + ".weight");
-    COLIBRI_TRY(check(*tensor, Shape{n, k}));
-    *target = source(*tensor, 0, n, k);
+    COLIBRI_ASSIGN(*target, whole(single, e, Shape{n, k}));
     return {};
   }
 
@@ -233,6 +234,7 @@ class WeightPlanner {
   Status refuse_leftovers() const {
     for (const TensorInfo& tensor : catalog_.tensors()) {
       if (used_.contains(&tensor) || ignorable(tensor, spec_.tied_head)) continue;
+      if (!description_.quantisation.schemes.empty() && store::beside_quantised(tensor.name)) continue;
       return Error{ErrorCode::kUnsupported, file_of(tensor) + ": tensor " + tensor.name + " " +
                                                 tensor.shape.to_string() +
                                                 " has no use in the forward pass of family " + spec_.family +

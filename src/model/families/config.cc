@@ -37,8 +37,6 @@ const std::vector<Neutral>& neutral_settings() {
       {"shared_expert_intermediate_size", 0},
       {"routed_scaling_factor", 1},
       {"expert_gating_func", 1},
-      {"quantization_config", nullptr},
-      {"quantization", nullptr},
   };
   return kSettings;
 }

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "formats/catalog.h"
+#include "formats/quantisation.h"
 #include "model/families/config.h"
 #include "model/spec.h"
 
@@ -57,6 +58,7 @@ struct ModelDescription {
   const Family* family = nullptr;
   ModelSpec spec;
   const TensorNames* names = nullptr;
+  formats::Quantisation quantisation;
   bool interleaved_qk = false;    ///< rows of q and k are to be put back into halves
   std::vector<int32_t> eos_ids;   ///< union of config and generation_config
   Json generation_config;         ///< object; empty when there is none

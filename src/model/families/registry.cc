@@ -115,6 +115,7 @@ Result<ModelDescription> describe_config(const Json& config, const std::string& 
   if (!config.is_object()) return Error{ErrorCode::kInvalidModel, source + ": not a JSON object"};
   ModelDescription description;
   COLIBRI_ASSIGN(description.family, find_family(config, source));
+  COLIBRI_ASSIGN(description.quantisation, formats::read_quantisation(config, source));
   ConfigReader reader(config, source);
   COLIBRI_ASSIGN(description.spec, description.family->read_config(reader));
   COLIBRI_TRY(check_rope(description.spec, source));
