@@ -28,7 +28,8 @@ class QuantisedSource : public testing::Test {
     ASSERT_TRUE(file.read_at(0, std::as_writable_bytes(std::span(&length, 1))).ok());
     std::string header(length, '\0');
     ASSERT_TRUE(file.read_at(8, std::as_writable_bytes(std::span(header))).ok());
-    for (const auto& [name, text] : parse_json(header)->find("__metadata__")->as_object())
+    const Json json = *parse_json(header);
+    for (const auto& [name, text] : json.find("__metadata__")->as_object())
       configs_.set(name, *parse_json(text.as_string()));
   }
 
