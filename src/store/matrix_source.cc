@@ -95,13 +95,28 @@ bool is_mxfp4(const MatrixSource& source) {
          codes.global.tensor == nullptr && source.k % 32 == 0;
 }
 
+// A scale, and a zero, for whole groups of kCodeGroup inputs, and no rounding in scale * zero: products of 8-bit zeros
+// with scales of at most 11 bits are exact.
+bool has_code_groups(const MatrixSource& source) {
+  const Codes& codes = source.codes;
+  const bool by_inputs = codes.decoding == Decoding::kGptq || codes.decoding == Decoding::kAwq;
+  if (codes.decoding == Decoding::kFp4 || codes.act_order || codes.group % kCodeGroup != 0) return false;
+  if (source.k % kCodeGroup != 0 || source.first_input % kCodeGroup != 0) return false;
+  if (by_inputs ? !source.transposed || source.block > 0 : !whole_rows(source)) return false;
+  return codes.decoding == Decoding::kFp8 || codes.scales.tensor->dtype != DType::kF32;
+}
+
 }  // namespace
 
 Encoding best_encoding(const MatrixSource& source) {
-  if (source.codes.decoding != Decoding::kType)
-    return whole_rows(source) && is_mxfp4(source) ? Encoding::kMXFP4 : Encoding::kF32;
-  const Encoding encoding = encoding_for(source.tensor->dtype).value_or(Encoding::kF32);
-  return whole_rows(source) || !is_quantised(encoding) ? encoding : Encoding::kF32;
+  if (source.codes.decoding == Decoding::kType) {
+    const Encoding encoding = encoding_for(source.tensor->dtype).value_or(Encoding::kF32);
+    return whole_rows(source) || !is_quantised(encoding) ? encoding : Encoding::kF32;
+  }
+  if (whole_rows(source) && is_mxfp4(source)) return Encoding::kMXFP4;
+  if (!has_code_groups(source)) return Encoding::kF32;
+  if (source.codes.decoding == Decoding::kFp8) return Encoding::kF8E4M3;
+  return source.codes.bits <= 4 && source.tensor->dtype != DType::kI8 ? Encoding::kCodes4 : Encoding::kCodes8;
 }
 
 MatrixSource select_rows(const MatrixSource& whole, int64_t first, int64_t n, int64_t block, int64_t stride) {
