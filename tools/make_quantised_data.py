@@ -131,10 +131,11 @@ def packed_ints():
 
 
 def gptq_and_awq():
+    long = 288  # more than one strip of inputs
     def gptq(name, bits, group, version, order=None):
-        groups = IN // group
-        c, z, s = codes((IN, OUT), bits), codes((groups, OUT), bits), scales((groups, OUT), torch.float16)
-        index = group_of(IN, group) if order is None else torch.from_numpy(order // group)
+        groups = long // group
+        c, z, s = codes((long, OUT), bits), codes((groups, OUT), bits), scales((groups, OUT), torch.float16)
+        index = group_of(long, group) if order is None else torch.from_numpy(order // group)
         stored = z if version == "gptq_v2" else (z - 1) % (1 << bits)
         add(name, {"quant_method": "gptq", "bits": bits, "group_size": group, "desc_act": order is not None, "sym": False,
                    "checkpoint_format": version},
@@ -143,13 +144,13 @@ def gptq_and_awq():
 
     gptq("gptq", 4, 32, "gptq")
     gptq("gptq_v2_8bit", 8, 48, "gptq_v2")
-    gptq("gptq_order", 4, 32, "gptq", rng.permutation(IN))
-    c, z, s = codes((IN, OUT), 4), codes((IN // 32, OUT), 4), scales((IN // 32, OUT), torch.float16)
+    gptq("gptq_order", 4, 32, "gptq", rng.permutation(long))
+    c, z, s = codes((long, OUT), 4), codes((long // 32, OUT), 4), scales((long // 32, OUT), torch.float16)
 
     def awq_words(values):
         return words(values.reshape(values.shape[0], -1, 8)[..., AWQ_ORDER].reshape(values.shape), 4, 1)
 
-    index = group_of(IN, 32)
+    index = group_of(long, 32)
     add("awq", {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"},
         ((c - z[index]) * s.float()[index]).T, qweight=awq_words(c), qzeros=awq_words(z), scales=s)
 

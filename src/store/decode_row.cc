@@ -179,7 +179,7 @@ float scale_value(DType dtype, const std::byte* data, int64_t i) {
     case DType::kBF16:
       return bf16_to_f32(load<uint16_t>(data, i));
     case DType::kF8E4M3:
-      return f8_e4m3_to_f32(load<uint8_t>(data, i));
+      return e4m3_to_f32(load<uint8_t>(data, i));
     case DType::kF8E8M0:
     case DType::kU8:
       return e8m0_to_f32(load<uint8_t>(data, i));

@@ -93,6 +93,24 @@ TEST_F(QuantisedSource, EverySchemeDecodesToWhatItsDescriptionSaysToTheLastBit) 
   }
 }
 
+TEST_F(QuantisedSource, TheSmallestEncodingWithoutLossIsChosen) {
+  for (const auto& [scheme, encoding] : {std::pair("fp8", Encoding::kF8E4M3),
+                                         {"fp8_channel", Encoding::kF8E4M3},
+                                         {"mxfp4", Encoding::kMXFP4},
+                                         {"ct_mxfp4", Encoding::kMXFP4},
+                                         {"ct_nvfp4", Encoding::kF32},
+                                         {"ct_int4", Encoding::kCodes4},
+                                         {"ct_int4_zero", Encoding::kCodes4},
+                                         {"ct_int4_order", Encoding::kF32},
+                                         {"ct_int8_channel", Encoding::kCodes8},
+                                         {"ct_int8_plain", Encoding::kCodes8},
+                                         {"gptq", Encoding::kCodes4},
+                                         {"gptq_v2_8bit", Encoding::kF32},
+                                         {"gptq_order", Encoding::kF32},
+                                         {"awq", Encoding::kCodes4}})
+    EXPECT_EQ(find(scheme)->encoding, encoding) << scheme;
+}
+
 TEST_F(QuantisedSource, ATransposedPartIsTheTransposeOfThatPart) {
   for (const auto& [scheme, config] : configs_.as_object()) {
     const MatrixSource whole = *find(scheme);
@@ -168,7 +186,7 @@ TEST_F(QuantisedSource, TensorsThatDoNotFitTheConfigAreNamed) {
   const auto says = [](const std::string& message, std::initializer_list<const char*> words) {
     for (const char* word : words) EXPECT_NE(message.find(word), std::string::npos) << message;
   };
-  says(error("gptq", "gptq_v2_8bit", {24, 96}), {path().c_str(), "gptq.m.qweight", "I32 [12, 24]", "I32 [24, 24]"});
+  says(error("gptq", "gptq_v2_8bit", {24, 288}), {path().c_str(), "gptq.m.qweight", "I32 [36, 24]", "I32 [72, 24]"});
   says(error("gptq", "gptq", {24, 97}), {"97 inputs", "8"});
   says(error("ct_int4", "ct_int4_zero", {24, 96}), {"ct_int4.m.weight_zero_point", "missing"});
   says(error("ct_int4", "awq", {24, 96}), {"ct_int4.m.weight_packed", "awq, 4 bits"});
@@ -180,7 +198,7 @@ TEST_F(QuantisedSource, TensorsThatDoNotFitTheConfigAreNamed) {
 TEST_F(QuantisedSource, AnOrderOfGroupsThatTheConfigDoesNotAnnounceIsRefused) {
   formats::Quantisation q = quantisation("gptq_order");
   q.schemes.front().act_order = false;
-  const MatrixSource source = *find_matrix(catalog_, q, "gptq_order.m", {24, 96});
+  const MatrixSource source = *find_matrix(catalog_, q, "gptq_order.m", {24, 288});
   StagingNeed need;
   need.cover(source);
   std::vector<std::byte> staging(static_cast<size_t>(need.bytes())), packed(static_cast<size_t>(source.packed_size()));
