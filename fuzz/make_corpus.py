@@ -418,9 +418,45 @@ def config_json_seeds():
     yield "no_object", b"[]"
 
 
-TARGETS = {"json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
+# --- quantisation -----------------------------------------------------------------------------------------------------
+
+def quantisation_seeds():
+    compressed = {"quant_method": "compressed-tensors", "format": "pack-quantized", "quantization_status": "compressed"}
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
+    seeds = {
+        "fp8": {"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 128], "modules_to_not_convert": None},
+        "fp8_tile": {"quant_method": "fp8", "weight_block_size": [128, 0]},
+        "mxfp4": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
+        "awq": {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True},
+        "gptq": {"quant_method": "gptq", "bits": 4, "group_size": -1, "desc_act": True, "checkpoint_format": "gptq_v2",
+                 "dynamic": {"-:gate": {}}},
+        "auto_round": {"quant_method": "auto-round", "packing_format": "auto_round:auto_awq", "group_size": 64},
+        "modelopt": {"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16},
+        "bitsandbytes": {"quant_method": "bitsandbytes", "load_in_4bit": True},
+        "compressed": {**compressed, "config_groups": {"g": {"targets": ["Linear"], "weights": weights}}},
+        "mixed": {**compressed, "format": "mixed-precision", "config_groups": {
+            "a": {"format": "nvfp4-pack-quantized", "weights": {**weights, "type": "float", "strategy": "tensor_group"}},
+            "b": {"format": "int-quantized", "weights": {**weights, "num_bits": 8, "actorder": "group"}},
+            "c": {"format": "float-quantized", "weights": {"num_bits": 8, "type": "float", "strategy": "block"}}}},
+        "bits": {**compressed, "config_groups": {"g": {"weights": {**weights, "num_bits": 1 << 40}}}},
+        "no_object": [1],
+    }
+    for name, config in seeds.items():
+        yield name, json.dumps(config).encode()
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+def blocks_seeds():
+    for dtype in (1, 2, 3, *range(22, 48)):  # the numbers of DType
+        yield f"type{dtype:02}", bytes([dtype]) + bytes((73 * i * i + 41 * i + dtype) % 251 for i in range(600))
+    yield "zeros", bytes(300)
+    yield "ones", b"\xff" * 300
+
+
+TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
            "gguf_vocabulary": gguf_vocabulary_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds,
-           "config_json": config_json_seeds}
+           "config_json": config_json_seeds, "quantisation": quantisation_seeds}
 
 if __name__ == "__main__":
     for target, seeds in TARGETS.items():

@@ -7,6 +7,14 @@ using formats::TensorInfo;
 using store::ExpertSource;
 using store::MatrixSource;
 
+namespace {
+
+bool is_quantised(const TensorInfo& tensor) {
+  return tensor.dtype != DType::kF32 && tensor.dtype != DType::kF16 && tensor.dtype != DType::kBF16;
+}
+
+}  // namespace
+
 Status WeightPlanner::dense(int64_t width, ExpertWeights* w) {
   const int64_t hidden = spec_.hidden_size;
   if (gated()) COLIBRI_TRY(matrix(names_.gate, width, hidden, &w->gate));
@@ -116,7 +124,9 @@ Status WeightPlanner::expert(int e, ExpertSource* target) {
 /// `alternate`.
 Status WeightPlanner::stacked(const char* pattern, int e, int64_t n, int64_t k, int64_t first, int64_t rows,
                               bool alternate, MatrixSource* target) {
-  const bool transposed = names_.stacked_transposed;
+  const TensorInfo* tensor = find(pattern);
+  // Quantised experts always have outputs before inputs.
+  const bool transposed = names_.stacked_transposed && tensor != nullptr && !is_quantised(*tensor);
   COLIBRI_ASSIGN(MatrixSource s, source(pattern, transposed ? Shape{spec_.moe.n_stored(), k, rows}
                                                             : Shape{spec_.moe.n_stored(), rows, k}));
   s.n = n;

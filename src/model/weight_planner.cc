@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "store/quantised_source.h"
+
 namespace colibri::model {
 
 using formats::TensorInfo;
@@ -159,12 +161,8 @@ std::string WeightPlanner::full_name(const char* pattern, int expert) const {
   return name;
 }
 
-// NAME.weight, or NAME itself: fused tensors, biases and the like have no suffix.
 const TensorInfo* WeightPlanner::find(const char* pattern, int expert) const {
-  if (pattern == nullptr) return nullptr;
-  const std::string name = full_name(pattern, expert);
-  const TensorInfo* tensor = catalog_.find(name + ".weight");
-  return tensor != nullptr ? tensor : catalog_.find(name);
+  return pattern != nullptr ? store::find_module(catalog_, full_name(pattern, expert)) : nullptr;
 }
 
 std::string WeightPlanner::file_of(const TensorInfo& tensor) const {
@@ -195,16 +193,14 @@ Status WeightPlanner::use(const TensorInfo& tensor, const Shape& expected) {
   return {};
 }
 
-// All of a tensor, seen as rows of its last dimension.
+// All of a module's weight, however it is stored, seen as rows of its last dimension.
 Result<MatrixSource> WeightPlanner::source(const char* pattern, const Shape& expected, int expert) {
   const TensorInfo* tensor = find(pattern, expert);
   if (tensor == nullptr) return missing(pattern, expert);
-  COLIBRI_TRY(use(*tensor, expected));
-  MatrixSource s;
-  s.tensor = tensor;
-  s.k = expected[expected.size() - 1];
-  s.n = expected.elements() / s.k;
-  s.encoding = *encoding_for(tensor->dtype);
+  const Shape& shape = same_elements(tensor->shape, expected) ? tensor->shape : expected;
+  COLIBRI_ASSIGN(const MatrixSource s,
+                 store::find_matrix(catalog_, description_.quantisation, full_name(pattern, expert), shape));
+  for (const TensorInfo* part : store::tensors_of(s)) used_.insert(part);
   return s;
 }
 
@@ -268,6 +264,7 @@ Status WeightPlanner::refuse_leftovers() const {
   for (const TensorInfo& tensor : catalog_.tensors()) {
     if (used_.contains(&tensor) || ignorable(tensor, spec_.tied_head)) continue;
     if (!unused_part(tensor.name, spec_).empty()) continue;
+    if (!description_.quantisation.schemes.empty() && store::beside_quantised(tensor.name)) continue;
     return Error{ErrorCode::kUnsupported, file_of(tensor) + ": tensor " + tensor.name + " " + tensor.shape.to_string() +
                                               " has no use in the forward pass of family " + spec_.family +
                                               "; the config may belong to another model"};

@@ -23,13 +23,17 @@ struct RowParts {
 /// The numbers of file row `row`: out[0 .. source.width()). REQUIRES: indices in group_index were checked.
 void decode_row(const MatrixSource& source, int64_t row, const RowParts& parts, float* out);
 
+/// The codes of columns [first, first + count), one a byte: bits of e4m3 (kFp8), else whole numbers from 0 on.
+/// REQUIRES: neither kType nor kFp4.
+void decode_codes(const MatrixSource& source, int64_t row, const RowParts& parts, int64_t first, int64_t count,
+                  uint8_t* out);
+
+/// What code encodings keep for columns first, first + step, ...: the number is scale * code + minimum. The minimum is
+/// 0 for kFp8.
+void decode_scales(const MatrixSource& source, int64_t row, const RowParts& parts, int64_t first, int64_t step,
+                   int64_t count, float* scales, float* minimums);
+
 /// How one number of such a tensor reads: F32, F16, BF16, F8_E4M3, and F8_E8M0 or U8 as exponents.
 float scale_value(DType dtype, const std::byte* data, int64_t i);
-
-/// The values of the sixteen E2M1 codes.
-constexpr float kFp4Values[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-
-/// F8_E4M3 (no infinity; 0x7f and 0xff are NaN), exact.
-float f8_e4m3_to_f32(uint8_t code);
 
 }  // namespace colibri::store

@@ -86,7 +86,58 @@ int64_t share_of(const MatrixSource& source, const Part& part) {
   return divide_up(source.k, part.rows_each) * part.row_bytes * source.n / source.width();
 }
 
+bool whole_rows(const MatrixSource& source) { return !source.transposed && source.width() == source.k; }
+
+// Exponents for groups of 32 inputs, which is what kMXFP4 has.
+bool is_mxfp4(const MatrixSource& source) {
+  const Codes& codes = source.codes;
+  return codes.decoding == Decoding::kFp4 && codes.group == 32 && codes.scales.tensor->dtype != DType::kF8E4M3 &&
+         codes.global.tensor == nullptr && source.k % 32 == 0;
+}
+
+// A scale, and a zero, for whole groups of kCodeGroup inputs, and no rounding in scale * zero: products of 8-bit zeros
+// with scales of at most 11 bits are exact.
+bool has_code_groups(const MatrixSource& source) {
+  const Codes& codes = source.codes;
+  const bool by_inputs = codes.decoding == Decoding::kGptq || codes.decoding == Decoding::kAwq;
+  if (codes.decoding == Decoding::kFp4 || codes.act_order || codes.group % kCodeGroup != 0) return false;
+  if (source.k % kCodeGroup != 0 || source.first_input % kCodeGroup != 0) return false;
+  if (by_inputs ? !source.transposed || source.block > 0 : !whole_rows(source)) return false;
+  return codes.decoding == Decoding::kFp8 || codes.scales.tensor->dtype != DType::kF32;
+}
+
 }  // namespace
+
+Encoding best_encoding(const MatrixSource& source) {
+  if (source.codes.decoding == Decoding::kType) {
+    const Encoding encoding = encoding_for(source.tensor->dtype).value_or(Encoding::kF32);
+    return whole_rows(source) || !is_quantised(encoding) ? encoding : Encoding::kF32;
+  }
+  if (whole_rows(source) && is_mxfp4(source)) return Encoding::kMXFP4;
+  if (!has_code_groups(source)) return Encoding::kF32;
+  if (source.codes.decoding == Decoding::kFp8) return Encoding::kF8E4M3;
+  return source.codes.bits <= 4 && source.tensor->dtype != DType::kI8 ? Encoding::kCodes4 : Encoding::kCodes8;
+}
+
+MatrixSource select_rows(const MatrixSource& whole, int64_t first, int64_t n, int64_t block, int64_t stride) {
+  MatrixSource source = whole;
+  source.first_row = first;
+  source.n = n;
+  source.block = block;
+  source.stride = stride;
+  source.encoding = best_encoding(source);
+  return source;
+}
+
+MatrixSource select_transposed(const MatrixSource& whole, int64_t first, int64_t n, int64_t first_input, int64_t k,
+                               int64_t block, int64_t stride) {
+  MatrixSource source = whole;
+  source.transposed = !whole.transposed;
+  source.file_width = whole.width();
+  source.first_input = first_input;
+  source.k = k;
+  return select_rows(source, first, n, block, stride);
+}
 
 Part MatrixSource::own() const {
   if (codes.decoding != Decoding::kType) return {tensor, codes.rows_each, codes.row_bytes};

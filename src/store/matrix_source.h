@@ -79,6 +79,17 @@ struct MatrixSource {
   int64_t file_row(int64_t row) const;
 };
 
+/// The encoding that holds the source without loss in the least memory; kF32 where there is no other.
+Encoding best_encoding(const MatrixSource& source);
+
+/// Rows R(0) .. R(n - 1) of `whole`, where R(i) = first + (i / block) * stride + i % block; block 0: in one piece.
+/// REQUIRES: `whole` is a whole tensor, as find_matrix gives it.
+MatrixSource select_rows(const MatrixSource& whole, int64_t first, int64_t n, int64_t block = 0, int64_t stride = 0);
+
+/// The transpose of a part of `whole`: row i is input R(i), and the inputs are its rows from `first_input` on.
+MatrixSource select_transposed(const MatrixSource& whole, int64_t first, int64_t n, int64_t first_input, int64_t k,
+                               int64_t block = 0, int64_t stride = 0);
+
 /// An expert's three matrices on disk.
 struct ExpertSource {
   MatrixSource gate, up, down;

@@ -46,10 +46,10 @@ class FileRows {
   const std::byte* own(int64_t row) const { return own_.at(row); }
   const std::byte* scales(int64_t row) const { return scales_.at(row); }
   const std::byte* group_index(int64_t row) const { return group_index_.at(row); }
-  void decode(int64_t row, float* out) const {
-    decode_row(source_, row, {own_.at(row), scales_.at(row), zeros_.at(row), group_index_.at(row), global_.at(row)},
-               out);
+  RowParts parts(int64_t row) const {
+    return {own_.at(row), scales_.at(row), zeros_.at(row), group_index_.at(row), global_.at(row)};
   }
+  void decode(int64_t row, float* out) const { decode_row(source_, row, parts(row), out); }
 
  private:
   struct Placed {
@@ -110,6 +110,84 @@ void pack_by_rows(const MatrixSource& source, int64_t first, int64_t count, cons
     const int64_t n = std::min<int64_t>(kPanelWidth, first + count - row);
     for (int64_t i = 0; i < n; ++i) write_row(source, rows, source.file_row(row + i), wide, scratch.data() + i * bytes);
     pack_rows(dtype, scratch.data(), row, n, source.n, source.k, dst);
+  }
+}
+
+bool is_codes(Encoding encoding) {
+  return encoding == Encoding::kCodes4 || encoding == Encoding::kCodes8 || encoding == Encoding::kF8E4M3;
+}
+
+/// Room for the codes of `inputs` inputs of a panel's outputs, and their scales.
+struct CodePanel {
+  CodePanel(std::span<std::byte> scratch, int64_t inputs)
+      : groups(inputs / kCodeGroup),
+        scales(reinterpret_cast<float*>(scratch.data())),
+        minimums(scales + kPanelWidth * groups),
+        codes(reinterpret_cast<uint8_t*>(minimums + kPanelWidth * groups)) {}
+
+  static int64_t bytes(int64_t inputs) {
+    return kPanelWidth * (inputs + 2 * inputs / kCodeGroup * static_cast<int64_t>(sizeof(float)));
+  }
+  void pack(Encoding encoding, int64_t rows, int64_t inputs, std::byte* dst) const {
+    pack_codes(encoding, {rows, codes, scales, encoding == Encoding::kF8E4M3 ? nullptr : minimums}, inputs, dst);
+  }
+
+  int64_t groups;
+  float *scales, *minimums;
+  uint8_t* codes;
+};
+
+void pack_codes_by_rows(const MatrixSource& source, int64_t first, int64_t count, const FileRows& rows,
+                        std::span<std::byte> scratch, std::byte* dst) {
+  const CodePanel panel(scratch, source.k);
+  dst += first / kPanelWidth * panel_bytes(source.encoding, source.k);
+  for (int64_t row = first; row < first + count; row += kPanelWidth) {
+    const int64_t n = std::min<int64_t>(kPanelWidth, first + count - row);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t file_row = source.file_row(row + i);
+      const RowParts parts = rows.parts(file_row);
+      decode_codes(source, file_row, parts, 0, source.k, panel.codes + i * source.k);
+      decode_scales(source, file_row, parts, 0, kCodeGroup, panel.groups, panel.scales + i * panel.groups,
+                    panel.minimums + i * panel.groups);
+    }
+    panel.pack(source.encoding, n, source.k, dst);
+    dst += panel_bytes(source.encoding, source.k);
+  }
+}
+
+// One strip of one panel, from the file's rows, which are inputs.
+void gather_strip(const MatrixSource& source, const FileRows& rows, int64_t input, int64_t inputs, int64_t column,
+                  int64_t n, const CodePanel& panel) {
+  for (int64_t i = 0; i < inputs; ++i) {
+    const int64_t file_row = source.first_input + input + i;
+    uint8_t line[kPanelWidth];
+    decode_codes(source, file_row, rows.parts(file_row), column, n, line);
+    for (int64_t o = 0; o < n; ++o) panel.codes[o * inputs + i] = line[o];
+  }
+  for (int64_t g = 0; g < inputs / kCodeGroup; ++g) {
+    const int64_t file_row = source.first_input + input + g * kCodeGroup;
+    float scales[kPanelWidth], minimums[kPanelWidth];
+    decode_scales(source, file_row, rows.parts(file_row), column, 1, n, scales, minimums);
+    for (int64_t o = 0; o < n; ++o) {
+      panel.scales[o * (inputs / kCodeGroup) + g] = scales[o];
+      panel.minimums[o * (inputs / kCodeGroup) + g] = minimums[o];
+    }
+  }
+}
+
+// Strip by strip: a panel of the strip's inputs alone is one strip.
+void pack_codes_by_inputs(const MatrixSource& source, int64_t first, int64_t count, const FileRows& rows,
+                          std::span<std::byte> scratch, std::byte* dst) {
+  const int64_t bytes = panel_bytes(source.encoding, source.k);
+  for (int64_t input = first; input < first + count; input += kStripInputs) {
+    const int64_t inputs = std::min<int64_t>(kStripInputs, first + count - input);
+    const CodePanel panel(scratch, inputs);
+    std::byte* strip = dst + input / kStripInputs * strip_bytes(source.encoding, kStripInputs);
+    for (int64_t row = 0; row < source.n; row += kPanelWidth, strip += bytes) {
+      const int64_t n = std::min<int64_t>(kPanelWidth, source.n - row);
+      gather_strip(source, rows, input, inputs, source.first_row + row, n, panel);
+      panel.pack(source.encoding, n, inputs, strip);
+    }
   }
 }
 
@@ -181,6 +259,8 @@ Status check_groups(const MatrixSource& source, int64_t first, int64_t count, co
 
 int64_t scratch_bytes(const MatrixSource& source) {
   if (source.n == 0 || direct(source)) return 0;
+  if (is_codes(source.encoding))
+    return CodePanel::bytes(source.transposed ? std::min<int64_t>(kStripInputs, source.k) : source.k);
   const int64_t wide = source.width() * static_cast<int64_t>(sizeof(float));
   if (source.transposed) return as_it_is(source) ? 0 : wide;
   return kPanelWidth * bytes_in(file_type(source.encoding), source.k) + (picks_columns(source) ? wide : 0);
@@ -192,11 +272,13 @@ Status pack_piece(const MatrixSource& source, int64_t first, int64_t count, cons
   COLIBRI_TRY(check_groups(source, first, count, rows));
   if (source.transposed) {
     COLIBRI_CHECK(source.interleaved_heads == 0);
-    pack_by_inputs(source, first, count, rows, scratch, dst);
+    const auto pack = is_codes(source.encoding) ? pack_codes_by_inputs : pack_by_inputs;
+    pack(source, first, count, rows, scratch, dst);
   } else if (direct(source)) {
     pack_rows(source.tensor->dtype, rows.own(source.file_row(first)), first, count, source.n, source.k, dst);
   } else {
-    pack_by_rows(source, first, count, rows, scratch, dst);
+    const auto pack = is_codes(source.encoding) ? pack_codes_by_rows : pack_by_rows;
+    pack(source, first, count, rows, scratch, dst);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/blocks.h"
 #include "tensor/packed.h"
 
 namespace colibri {
@@ -75,6 +76,22 @@ void mxfp4_block(const std::byte* src, float* dst) {  // exponent, nibbles[16]
   for (int i = 0; i < 32; ++i) dst[i] = scale * static_cast<float>(kMxfp4Values[nibble(src + 1, i)]);
 }
 
+void iq4_nl_block(const std::byte* src, float* dst) {  // half d, nibbles[16]
+  const float d = half(src);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(kIq4Values[nibble(src + 2, i)]);
+}
+
+// Half d; uint16 with two upper bits of eight scales; nibbles[4], their low bits; per 32 elements nibbles[16].
+void iq4_xs_block(const std::byte* src, float* dst) {
+  const float d = half(src);
+  const auto high = load<uint16_t>(src + 2);
+  for (int g = 0; g < 8; ++g) {
+    const int scale = (byte(src + 4, g / 2) >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4;
+    const float step = d * static_cast<float>(scale - 32);
+    for (int i = 0; i < 32; ++i) *dst++ = step * static_cast<float>(kIq4Values[nibble(src + 8 + 16 * g, i)]);
+  }
+}
+
 // Scale and minimum of the 32 elements of group g, from the twelve bytes that hold eight six-bit pairs.
 struct ScaleAndMinimum {
   int scale, minimum;
@@ -118,6 +135,31 @@ void q6_k_block(const std::byte* src, float* dst) {
     const int high = byte(src, 128 + h * 32 + i) >> q * 2 & 3;
     const float scale = d * static_cast<float>(load<int8_t>(src + 192 + e / 16));
     dst[e] = scale * static_cast<float>((low | high << 4) - 32);
+  }
+}
+
+// Element e of 64 bytes of bit pairs, in two halves of four quarters of 32.
+int bit_pair(const std::byte* src, int e) { return byte(src, e / 128 * 32 + e % 32) >> e / 32 % 4 * 2 & 3; }
+
+// Nibbles[16] of scale and minimum, bit pairs[64], half d, half dmin.
+void q2_k_block(const std::byte* src, float* dst) {
+  const float d = half(src + 80), dmin = half(src + 82);
+  for (int e = 0; e < 256; ++e) {
+    const float scale = d * static_cast<float>(byte(src, e / 16) & 15);
+    const float minimum = dmin * static_cast<float>(byte(src, e / 16) >> 4);
+    dst[e] = scale * static_cast<float>(bit_pair(src + 16, e)) - minimum;
+  }
+}
+
+// High bits[32], bit pairs[64], six-bit scales[12], half d. The low four bits of the scales are nibbles of eight bytes,
+// the upper two are pairs of four more.
+void q3_k_block(const std::byte* src, float* dst) {
+  const float d = half(src + 108);
+  const std::byte* scales = src + 96;
+  for (int e = 0; e < 256; ++e) {
+    const int j = e / 16, low = byte(scales, j % 8) >> j / 8 * 4 & 15, high = byte(scales, 8 + j % 4) >> j / 4 * 2 & 3;
+    const int code = bit_pair(src + 32, e) | (byte(src, e % 32) >> e / 32 & 1) << 2;
+    dst[e] = d * static_cast<float>((low | high << 4) - 32) * static_cast<float>(code - 4);
   }
 }
 
@@ -174,8 +216,17 @@ void convert_to_f32(DType dtype, const std::byte* src, int64_t n, float* dst) {
       return each_block<256, 176>(src, n, dst, q5_k_block);
     case DType::kQ6_K:
       return each_block<256, 210>(src, n, dst, q6_k_block);
+    case DType::kQ2_K:
+      return each_block<256, 84>(src, n, dst, q2_k_block);
+    case DType::kQ3_K:
+      return each_block<256, 110>(src, n, dst, q3_k_block);
+    case DType::kIQ4_NL:
+      return each_block<32, 18>(src, n, dst, iq4_nl_block);
+    case DType::kIQ4_XS:
+      return each_block<256, 136>(src, n, dst, iq4_xs_block);
     default:
-      check_failed("convert_to_f32: dtype is readable", __FILE__, __LINE__);
+      COLIBRI_CHECK(block_codec(dtype) != nullptr);
+      return block_codec(dtype)->convert(src, n, dst);
   }
 }
 

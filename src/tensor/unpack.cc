@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/blocks.h"
 #include "tensor/convert.h"
+#include "tensor/fp4.h"
 #include "tensor/strip.h"
 
 namespace colibri {
@@ -27,26 +29,7 @@ T load(const std::byte* src) {
 }
 
 float half_at(const std::byte* halves, int64_t output) { return f16_to_f32(load<uint16_t>(halves + 2 * output)); }
-
-constexpr int kMxfp4Zero = 12;
-
-// kMxfp4Values[u] + 12 for four codes u, one a byte: as arithmetic, because table look-ups cannot be vectorised. The
-// magnitude of u = m + 8 s is m, with 1 more for m = 5, 2 for m = 6 and 5 for m = 7.
-constexpr uint32_t mxfp4_values(uint32_t codes) {
-  constexpr uint32_t kOnes = 0x01010101u;
-  const uint32_t bit0 = codes & kOnes, bit1 = codes >> 1 & kOnes, bit2 = codes >> 2 & kOnes,
-                 negative = codes >> 3 & kOnes;
-  const uint32_t magnitude = (codes & 7 * kOnes) + (bit2 & bit0) + 2 * (bit2 & bit1) + 2 * (bit2 & bit1 & bit0);
-  const uint32_t negate = negative * 0xff;
-  return ((kMxfp4Zero * kOnes + magnitude) & ~negate) | ((kMxfp4Zero * kOnes - magnitude) & negate);
-}
-constexpr bool mxfp4_values_agree() {
-  for (uint32_t u = 0; u < 16; ++u)
-    if (mxfp4_values(u << 16) >> 16 != static_cast<uint32_t>(kMxfp4Values[u] + kMxfp4Zero) + kMxfp4Zero * 0x100u)
-      return false;
-  return true;
-}
-static_assert(mxfp4_values_agree());
+float float_at(const std::byte* floats, int64_t output) { return load<float>(floats + 4 * output); }
 
 // The codes u of inputs 4 * step to 4 * step + 3 of one output, one a byte (MXFP4: what they stand for, plus 12).
 template <Encoding encoding>
@@ -56,10 +39,15 @@ uint32_t codes(const Strip& strip, int64_t step, int64_t output) {
     return load<uint32_t>(part + index * kLineBytes + 4 * output);
   };
   if constexpr (kFormat.low_bits == 8) return line(strip.low, step);
+  if constexpr (kFormat.low_bits == 2) {
+    const uint32_t low = line(strip.low, step / 4) >> 2 * (step % 4) & 0x03030303u;
+    if constexpr (kFormat.high_bits == 0) return low;
+    return low | (line(strip.high, step / 8) >> step % 8 & 0x01010101u) << 2;
+  }
   uint32_t word = line(strip.low, step / 2) >> 4 * (step % 2) & 0x0f0f0f0fu;
   if constexpr (kFormat.high_bits == 1) word |= (line(strip.high, step / 8) >> step % 8 & 0x01010101u) << 4;
   if constexpr (kFormat.high_bits == 2) word |= (line(strip.high, step / 4) >> 2 * (step % 4) & 0x03030303u) << 4;
-  if constexpr (encoding == Encoding::kMXFP4) return mxfp4_values(word);
+  if constexpr (encoding == Encoding::kMXFP4) return fp4_values(word);
   return word;
 }
 
@@ -87,20 +75,49 @@ GroupScale group_scale(const Strip& strip, int64_t group, int64_t output) {
     return {half_at(strip.scales, output) * static_cast<float>(scale),
             -(half_at(strip.scales + 32, output) * static_cast<float>(minimum))};
   }
+  if constexpr (encoding == Encoding::kQ2_K) {
+    const int pair = load<uint8_t>(strip.scales + 16 * group + output);
+    return {half_at(strip.scales + 256, output) * static_cast<float>(pair & 15),
+            -(half_at(strip.scales + 288, output) * static_cast<float>(pair >> 4))};
+  }
+  if constexpr (encoding == Encoding::kQ3_K) {
+    const int low = load<uint8_t>(strip.scales + 16 * (group / 2) + output) >> 4 * (group % 2) & 15;
+    const int high = load<uint8_t>(strip.scales + 128 + 16 * (group / 4) + output) >> 2 * (group % 4) & 3;
+    return {half_at(strip.scales + 192, output) * static_cast<float>((low | high << 4) - 32), 0};
+  }
+  if constexpr (encoding == Encoding::kIQ4_XS) {
+    const int low = load<uint8_t>(strip.scales + 32 + 16 * (group / 2) + output) >> 4 * (group % 2) & 15;
+    const int high = load<uint8_t>(strip.scales + 96 + 16 * (group / 4) + output) >> 2 * (group % 4) & 3;
+    return {half_at(strip.scales, output) * static_cast<float>((low | high << 4) - 32), 0};
+  }
+  if constexpr (encoding == Encoding::kCodes4 || encoding == Encoding::kCodes8)
+    return {float_at(strip.scales + 128 * group, output), float_at(strip.scales + 128 * group + 64, output)};
+  if constexpr (encoding == Encoding::kF8E4M3) return {float_at(strip.scales + 64 * group, output), 0};
   return {half_at(strip.scales + 32 * group, output), 0};
 }
 
+// What a code stands for before it is scaled.
 template <Encoding encoding>
-float weight(uint32_t code, float scale, float offset) {
+float value(uint32_t code) {
   constexpr int kZero = encoding == Encoding::kQ8_0    ? 128
                         : encoding == Encoding::kQ4_0  ? 8
                         : encoding == Encoding::kQ5_0  ? 16
                         : encoding == Encoding::kQ6_K  ? 32
-                        : encoding == Encoding::kMXFP4 ? kMxfp4Zero
+                        : encoding == Encoding::kQ3_K  ? 4
+                        : encoding == Encoding::kMXFP4 ? kFp4Zero
                                                        : 0;
+  if constexpr (encoding == Encoding::kF8E4M3) return e4m3_to_f32(static_cast<uint8_t>(code));
+  if constexpr (encoding == Encoding::kIQ4_NL || encoding == Encoding::kIQ4_XS)
+    return static_cast<float>(kIq4Values[code]);
+  return static_cast<float>(static_cast<int>(code) - kZero);
+}
+
+template <Encoding encoding>
+float weight(uint32_t code, float scale, float offset) {
   constexpr bool kOffset = encoding == Encoding::kQ4_1 || encoding == Encoding::kQ5_1 || encoding == Encoding::kQ4_K ||
-                           encoding == Encoding::kQ5_K;
-  const float product = scale * static_cast<float>(static_cast<int>(code) - kZero);
+                           encoding == Encoding::kQ5_K || encoding == Encoding::kQ2_K ||
+                           encoding == Encoding::kCodes4 || encoding == Encoding::kCodes8;
+  const float product = scale * value<encoding>(code);
   if constexpr (kOffset) return product + offset;
   return product;  // no + 0: it would turn -0 into +0
 }
@@ -108,7 +125,8 @@ float weight(uint32_t code, float scale, float offset) {
 // Outputs [first, first + width) of a strip into out[inputs][width].
 template <Encoding encoding, int width>
 void expand(const Strip& strip, int64_t first, float* out) {
-  constexpr int64_t kGroup = encoding == Encoding::kQ6_K ? 16 : 32;
+  constexpr bool kSixteen = encoding == Encoding::kQ6_K || encoding == Encoding::kQ2_K || encoding == Encoding::kQ3_K;
+  constexpr int64_t kGroup = kSixteen ? 16 : 32;
   for (int64_t group = 0; group < strip.inputs / kGroup; ++group) {
     float scale[width], offset[width];
     for (int o = 0; o < width; ++o) {
@@ -130,6 +148,21 @@ void expand_plain(const Strip& strip, int64_t first, float (*to_float)(T), float
   constexpr int64_t kStride = kPanelWidth / width * static_cast<int64_t>(sizeof(T));  // all outputs or one: even steps
   const std::byte* src = strip.low + first * static_cast<int64_t>(sizeof(T));
   for (int64_t i = 0; i < strip.inputs * width; ++i) out[i] = to_float(load<T>(src + i * kStride));
+}
+
+void expand_blocks(Encoding encoding, const Strip& strip, float* out) {
+  ExpandedStrip expanded;
+  strip_expander(encoding)(strip.low, strip.inputs, &expanded);
+  for (int64_t i = 0; i < strip.inputs; ++i) {
+    for (int64_t o = 0; o < kPanelWidth; ++o, ++out)
+      *out = expanded.d[i / 16][o] * static_cast<float>(expanded.lines[i / 4][4 * o + i % 4] - kExpandedOffset);
+  }
+}
+
+// One output's blocks, as they were in the file.
+void convert_blocks(Encoding encoding, const Strip& strip, int64_t output, float* out) {
+  const BlockCodec& codec = *block_codec(format_of(encoding).dtype);
+  codec.convert(strip.low + output * (strip.inputs / codec.inputs * codec.bytes), strip.inputs, out);
 }
 
 template <int width>
@@ -160,6 +193,23 @@ void expand(Encoding encoding, const Strip& strip, int64_t first, float* out) {
       return expand<Encoding::kQ5_K, width>(strip, first, out);
     case Encoding::kQ6_K:
       return expand<Encoding::kQ6_K, width>(strip, first, out);
+    case Encoding::kIQ4_NL:
+      return expand<Encoding::kIQ4_NL, width>(strip, first, out);
+    case Encoding::kIQ4_XS:
+      return expand<Encoding::kIQ4_XS, width>(strip, first, out);
+    case Encoding::kQ2_K:
+      return expand<Encoding::kQ2_K, width>(strip, first, out);
+    case Encoding::kQ3_K:
+      return expand<Encoding::kQ3_K, width>(strip, first, out);
+    case Encoding::kCodes4:
+      return expand<Encoding::kCodes4, width>(strip, first, out);
+    case Encoding::kCodes8:
+      return expand<Encoding::kCodes8, width>(strip, first, out);
+    case Encoding::kF8E4M3:
+      return expand<Encoding::kF8E4M3, width>(strip, first, out);
+    default:
+      if constexpr (width == 1) return convert_blocks(encoding, strip, first, out);
+      return expand_blocks(encoding, strip, out);
   }
 }
 
@@ -176,6 +226,11 @@ Strip strip_of(const PackedMatrix& matrix, int64_t panel, int64_t strip) {
 void unpack_strip(const PackedMatrix& matrix, int64_t panel, int64_t strip, float* out) {
   COLIBRI_CHECK(panel >= 0 && panel < matrix.panels() && strip >= 0 && strip * kStripInputs < matrix.k);
   expand<kPanelWidth>(matrix.encoding, strip_of(matrix, panel, strip), 0, out);
+}
+
+ExpandStrip strip_expander(Encoding encoding) {
+  COLIBRI_CHECK(is_blocks(encoding));
+  return block_codec(format_of(encoding).dtype)->expand;
 }
 
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {

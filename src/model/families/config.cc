@@ -59,8 +59,6 @@ const std::vector<Neutral>& neutral_settings() {
       {"use_qk_norm", false},
       {"qk_layernorm", false},
       {"sliding_window_pattern", nullptr},
-      {"quantization_config", nullptr},
-      {"quantization", nullptr},
   };
   return kSettings;
 }

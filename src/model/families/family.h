@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "formats/catalog.h"
+#include "formats/quantisation.h"
 #include "model/families/config.h"
 #include "model/spec.h"
 
@@ -120,6 +121,7 @@ struct ModelDescription {
   const Family* family = nullptr;
   ModelSpec spec;
   const TensorNames* names = nullptr;
+  formats::Quantisation quantisation;
   bool interleaved_qk = false;    ///< rows of q and k are to be put back into halves
   bool folded_norms = false;      ///< norm weights that are stored minus one elsewhere are whole here
   std::vector<int32_t> eos_ids;   ///< union of config and generation_config

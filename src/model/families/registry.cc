@@ -176,6 +176,7 @@ Result<ModelDescription> describe_config(const Json& config, const std::string& 
   ModelDescription description;
   COLIBRI_ASSIGN(description.family, find_family(config, source));
   const Json text = text_config(config);
+  COLIBRI_ASSIGN(description.quantisation, formats::read_quantisation(text, source));
   ConfigReader reader(text, source);
   COLIBRI_ASSIGN(description.spec, description.family->read_config(reader));
   COLIBRI_TRY(check_rope(description.spec, source));
