@@ -129,8 +129,12 @@ class DamagedModelTest(unittest.TestCase):
         self.assert_refused("config.json", "qwen9_moe", "nearest", "qwen3")
 
     def test_an_unsupported_quantisation_is_named(self):
-        self.edit_config(quantization_config={"quant_method": "awq", "bits": 4})
-        self.assert_refused("config.json", "quantization_config", "awq")
+        self.edit_config(quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True})
+        self.assert_refused("config.json", "quantization_config", "bitsandbytes")
+
+    def test_a_config_that_claims_a_quantisation_that_no_weight_has_is_refused(self):
+        self.edit_config(quantization_config={"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True})
+        self.assert_refused("model", "awq", "no weight")
 
     def test_a_contradiction_between_model_type_and_architectures_names_both(self):
         self.edit_config(architectures=["MixtralForCausalLM"])

@@ -114,6 +114,10 @@ Result<WeightPlan> WeightPlanner::run() {
   COLIBRI_TRY(bias(spec_.head_bias, names_.head, spec_.vocab_size, &w.head_bias));
   for (layer_ = 0; layer_ < spec_.n_layers(); ++layer_) COLIBRI_TRY(layer());
   COLIBRI_TRY(refuse_leftovers());
+  if (!description_.quantisation.schemes.empty() && !quantised_)
+    return Error{ErrorCode::kInvalidModel, catalog_.files().front().path() + ": the config says " +
+                                               description_.quantisation.describe() +
+                                               ", but no weight is stored so; the config may belong to another file"};
   add_up();
   return std::move(plan_);
 }
@@ -201,6 +205,7 @@ Result<MatrixSource> WeightPlanner::source(const char* pattern, const Shape& exp
   COLIBRI_ASSIGN(const MatrixSource s,
                  store::find_matrix(catalog_, description_.quantisation, full_name(pattern, expert), shape));
   for (const TensorInfo* part : store::tensors_of(s)) used_.insert(part);
+  quantised_ = quantised_ || s.codes.decoding != store::Decoding::kType;
   return s;
 }
 

@@ -84,7 +84,8 @@ class WeightPlanner {
   const TensorNames& names_;
   const formats::TensorCatalog& catalog_;
   std::string prefix_ = "model.";
-  int layer_ = 0;  // position in spec_.layers
+  int layer_ = 0;           // position in spec_.layers
+  bool quantised_ = false;  // some weight is made from codes of a quantisation
   std::unordered_set<const formats::TensorInfo*> used_;
   WeightPlan plan_;
 };

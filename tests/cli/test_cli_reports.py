@@ -29,12 +29,12 @@ class InspectTest(CliTest):
         name = b"blk.0.attn_q.weight"
         dims = data.index(name) + len(name)  # u32 number of dimensions, u64 each, u32 type
         (n,) = struct.unpack_from("<I", data, dims)
-        struct.pack_into("<I", data, dims + 4 + 8 * n, 20)  # IQ4_NL: known by name, smaller than what is there
-        path = self.folder / "iq4_nl.gguf"
+        struct.pack_into("<I", data, dims + 4 + 8 * n, 24)  # I8: known by name, smaller than what is there
+        path = self.folder / "i8.gguf"
         path.write_bytes(data)
         report = json.loads(self.run_ok("inspect", path, "--json"))
         self.assertFalse(report["supported"])
-        self.assertIn("IQ4_NL", report["problem"])
+        self.assertIn("I8", report["problem"])
         self.assertEqual(3, colibri("run", path, "-p", "a", "-n", "1").returncode)
 
     def test_tensors_are_listed_on_demand(self):

@@ -167,7 +167,7 @@ TEST(Equality, ProductsOfOneInputAreWhatEachWouldBeAlone) {
 
 void expect_equal_groups(Random& random, Encoding encoding, int64_t rows, const Machines& all) {
   const int64_t groups = 1 + random.below(6), n = 1 + random.below(70), block = block_inputs(encoding);
-  const int64_t k = block == 1 ? 1 + random.below(90) : block * (1 + random.below(block == 256 ? 2 : 12));
+  const int64_t k = block == 1 ? 1 + random.below(90) : block * (1 + random.below(std::max<int64_t>(2, 384 / block)));
   std::vector<Weights> owned;
   std::vector<PackedMatrix> w;
   for (int64_t g = 0; g < groups; ++g) w.push_back(owned.emplace_back(random_weights(random, encoding, n, k)).packed);
