@@ -10,6 +10,7 @@
 #include "model/families/family.h"
 #include "model/weights.h"
 #include "platform/file.h"
+#include "store/quantised_source.h"
 #include "tensor/convert.h"
 
 namespace colibri::engine {
@@ -135,9 +136,22 @@ class Validator {
   void check_structure(const model::ModelDescription& description, const TensorCatalog& catalog) {
     const auto plan = model::WeightPlan::make(description, catalog);
     if (!plan.ok()) problem(plan.error().message);
+    if (plan.ok()) check_quantised(*plan, catalog);
     const Status facts = check_config_facts(path_, description.spec, catalog);
     if (!facts.ok()) problem(facts.error().message);
     checked_.set("family", description.spec.family);
+  }
+
+  void check_quantised(const model::WeightPlan& plan, const TensorCatalog& catalog) {
+    const auto check = [&](const store::MatrixSource& source) {
+      const Status status = store::check_matrix(catalog, source);
+      if (status.ok()) return;
+      const std::string& file = catalog.files()[static_cast<size_t>(source.tensor->file)].path();
+      problem(status.error().message, file, source.tensor->name);
+    };
+    for (const model::MatrixJob& job : plan.matrices()) check(job.source);
+    for (const store::ExpertSource& expert : plan.experts())
+      for (const store::MatrixSource* source : {&expert.gate, &expert.up, &expert.down}) check(*source);
   }
 
   void check_values(const TensorCatalog& catalog) {
@@ -242,6 +256,8 @@ Result<Json> inspect_model(const std::string& path, bool tensors) {
   json.set("supported", readable.ok());
   if (!readable.ok()) json.set("problem", readable.error().message);
   if (description.ok()) json.set("shape", shape_of_model(description->spec));
+  if (description.ok() && !description->quantisation.schemes.empty())
+    json.set("quantisation", description->quantisation.describe());
   json.set("parameters", total_elements(catalog));
   json.set("types", types_json(catalog));
   auto text = TextModel::of_model(path, catalog);
