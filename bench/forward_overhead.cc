@@ -114,7 +114,8 @@ Result<Pass> measure(MadeUpModel& made, int64_t rows, int threads) {
   options.limits = model::backend_limits(made.spec, limits);
   COLIBRI_ASSIGN(std::unique_ptr<compute::Backend> inner, compute::create_cpu_backend(options));
   TimedBackend backend(std::move(inner));
-  COLIBRI_ASSIGN(const kv::KvCache cache, kv::KvCache::create({kLayers, kHeads, kHeadDim, rows, 1}));
+  COLIBRI_ASSIGN(const kv::KvCache cache,
+                 kv::KvCache::create({std::vector<kv::KvLayer>(kLayers, {kHeads, kHeadDim, kHeadDim}), rows, rows, 1}));
   COLIBRI_ASSIGN(model::Decoder decoder,
                  model::Decoder::create({&made.spec, &made.weights, &made.experts, &cache, &backend}, limits));
   std::vector<int32_t> tokens, positions(static_cast<size_t>(rows));

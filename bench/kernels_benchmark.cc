@@ -34,6 +34,8 @@ constexpr int kExperts = 16, kTopK = 4;
 constexpr int kHeads = 32, kKvHeads = 4, kHeadDim = 128;
 constexpr int64_t kQueryWidth = int64_t{kHeads} * kHeadDim, kKeyWidth = int64_t{kKvHeads} * kHeadDim;
 constexpr int64_t kPositions[] = {512, 4096};
+constexpr int kLatentHeads = 64, kLatentKey = 576, kLatentValue = 512;  // multi-head latent attention
+constexpr int kIndexHeads = 64, kIndexKey = 128, kIndexTopK = 2048;     // of its sparse form
 constexpr int64_t kRouterRows = 32;
 constexpr int kMaxRouterExperts = 512, kMaxRouterTopK = 10;
 
@@ -45,9 +47,13 @@ compute::BackendLimits limits() {
   l.max_expert_inputs = kExpertInputs;
   l.n_experts = kMaxRouterExperts;
   l.top_k = kMaxRouterTopK;
-  l.head_dim = kHeadDim;
+  l.key_dim = kLatentKey;
+  l.value_dim = kLatentValue;
   l.n_heads = kHeads;
   l.n_kv_heads = kKvHeads;
+  l.index_heads = kIndexHeads;
+  l.index_key_dim = kIndexKey;
+  l.index_positions = kPositions[1];
   return l;
 }
 
@@ -189,10 +195,50 @@ void add_attention(Subject& subject, KvType type, int64_t positions, int64_t row
   });
 }
 
+/// One latent for all heads, 4096 positions.
+void add_latent_attention(Subject& subject, KvType type, int64_t rows) {
+  add(with("latent_attention", name(type), rows), [&subject, type, rows](benchmark::State& state) {
+    Random random(3);
+    const int64_t positions = kPositions[1];
+    compute::Cache cache(KvView{nullptr, type, positions, 1, kLatentKey, kLatentValue, true});
+    Block keys = compute::random_block(random, positions, kLatentKey);
+    const compute::AttentionSegment all{cache.view, 0, positions, 0}, last{cache.view, 0, rows, positions - rows};
+    subject.backend->kv_append(keys.rows(), Rows{}, {&all, 1});
+    Block q = compute::random_block(random, rows, kLatentHeads * kLatentKey), out(rows, kLatentHeads * kLatentValue);
+    const double operations = 2.0 * static_cast<double>(rows * (q.width + out.width)) * static_cast<double>(positions);
+    measure(state, {operations, subject.peak_f32, static_cast<double>(cache.view.bytes())}, [&] {
+      subject.backend->attention(q.rows(), {&last, 1}, {kLatentHeads, 0.05f}, out.rows());
+    });
+  });
+}
+
+void add_select_keys(Subject& subject, KvType type) {
+  add(with("select_keys", name(type), kIndexTopK), [&subject, type](benchmark::State& state) {
+    Random random(3);
+    const int64_t positions = kPositions[1];
+    compute::Cache cache(KvView{nullptr, type, positions, 1, kIndexKey, 0});
+    Block keys = compute::random_block(random, positions, kIndexKey);
+    const compute::AttentionSegment all{cache.view, 0, positions, 0}, last{cache.view, 0, 1, positions - 1};
+    subject.backend->kv_append(keys.rows(), Rows{}, {&all, 1});
+    Block q = compute::random_block(random, 1, kIndexHeads * kIndexKey),
+          weights = compute::random_block(random, 1, kIndexHeads);
+    std::vector<uint64_t> chosen(static_cast<size_t>(positions / 64));
+    const compute::KeySets sets{chosen.data(), positions / 64};
+    measure(state,
+            {2.0 * static_cast<double>(q.width * positions), subject.peak_f32, static_cast<double>(cache.view.bytes())},
+            [&] {
+              subject.backend->select_keys(q.rows(), weights.rows(), {&last, 1}, kIndexTopK, sets);
+            });
+  });
+}
+
 void add_attentions(Subject& subject) {
-  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8})
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8}) {
     for (const int64_t positions : kPositions)
       for (const int64_t rows : {int64_t{1}, kMaxRows}) add_attention(subject, type, positions, rows);
+    for (const int64_t rows : {1, 8}) add_latent_attention(subject, type, rows);
+    add_select_keys(subject, type);
+  }
 }
 
 void add_router(Subject& subject) {

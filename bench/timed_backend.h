@@ -56,6 +56,10 @@ class TimedBackend final : public compute::Backend {
                  Rows out) override {
     timed([&] { inner_->attention(q, segments, params, out); });
   }
+  void select_keys(Rows q, Rows weights, std::span<const compute::AttentionSegment> segments, int64_t top_k,
+                   compute::KeySets chosen) override {
+    timed([&] { inner_->select_keys(q, weights, segments, top_k, chosen); });
+  }
   void route(Rows logits, const compute::RouterParams& params, int32_t* ids, float* weights) override {
     timed([&] { inner_->route(logits, params, ids, weights); });
   }

@@ -125,8 +125,8 @@ class DamagedModelTest(unittest.TestCase):
         self.assert_refused("model.safetensors", str(size), str(size - 100))
 
     def test_an_unsupported_family_is_named_with_the_nearest(self):
-        self.edit_config(model_type="qwen3_next", architectures=["Qwen3NextForCausalLM"])
-        self.assert_refused("config.json", "qwen3_next", "nearest", "qwen3")
+        self.edit_config(model_type="qwen9_moe", architectures=["Qwen9MoeForCausalLM"])
+        self.assert_refused("config.json", "qwen9_moe", "nearest", "qwen3")
 
     def test_an_unsupported_quantisation_is_named(self):
         self.edit_config(quantization_config={"quant_method": "awq", "bits": 4})

@@ -7,14 +7,19 @@
 //     they become one float, and a chain of fused multiply-adds goes over the strips (cpu/kernels/product_inl.h, expanded_inl.h).
 //     The activations of a row share one scale per strip. 256 is a measured choice: over the demo model's texts the
 //     mean negative log likelihood differs from that with 32 by a hundredth of a percent, in both directions
+//   - grouped products: each group like a matrix product of its own; strips begin anew in each group
 //   - the outputs of a row's experts: a chain of fused multiply-adds in ascending expert id, starting from 0
 //   - sums over a row (norms, the tiles of attention): 16 lanes (element i goes to lane i % 16, ascending), then a
-//   fixed
-//     tree ((l0+l8)+(l4+l12))+... : lanes are added pairwise at distance 8, 4, 2, 1
+//     fixed tree ((l0+l8)+(l4+l12))+... : lanes are added pairwise at distance 8, 4, 2, 1. A layer norm adds up twice:
+//     the elements, then the squares of their distances from the mean
 //   - the router: one chain of additions over the experts in ascending id of e^(logit - largest), or over the chosen
 //     ones in descending order of choice (see route)
-//   - exp, sigmoid, softplus: our own polynomials (compute/cpu/kernels), never libm
-//   - online softmax: tiles of kKeyTile keys that start at absolute positions
+//   - exp, tanh, sigmoid, softplus: our own polynomials (compute/cpu/kernels), never libm
+//   - element by element, everything else rounds after each step of the formula as it is written
+//   - recurrent mixers: compute/recurrent.h
+//   - online softmax: tiles of kKeyTile keys that start at absolute positions; a sink is the first term, before any
+//     tile. A key that a row does not see adds exactly nothing, so tiles that nobody sees may be left out
+//   - index scores: one chain of fused multiply-adds over the heads in ascending order, starting from 0 (select_keys)
 // So results are equal bit by bit for any --isa, --threads and --prefill-chunk.
 //
 // Thread-safety: one thread at a time calls a backend; inside, it uses its own pool.
@@ -28,7 +33,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
+#include "compute/recurrent.h"
 #include "tensor/kv_view.h"
 #include "tensor/packed.h"
 #include "tensor/tensor.h"
@@ -43,11 +50,16 @@ struct BackendLimits {
   int64_t max_inputs = 1;         ///< largest k of any matmul
   int64_t max_expert_width = 0;   ///< intermediate width of an expert (0: no MoE)
   int64_t max_expert_inputs = 0;  ///< hidden width that experts read and write (0: max_inputs)
-  int n_experts = 0;
+  int64_t max_group_inputs = 0;   ///< largest k of multiply_groups
+  int n_experts = 0;              ///< including identity experts
   int top_k = 0;
-  int head_dim = 0;
+  int key_dim = 0;    ///< of attention; the largest of any layer
+  int value_dim = 0;  ///< likewise
   int n_heads = 0;
   int n_kv_heads = 0;
+  int index_heads = 0;            ///< of select_keys
+  int index_key_dim = 0;          ///< likewise
+  int64_t index_positions = 0;    ///< positions that select_keys may look at
   int max_segments = 1;           ///< sequences in one pass
   int64_t max_apart_rows = 0;     ///< rows whose experts may be added in any order
   bool quantised_experts = true;  ///< some expert matrix multiplies 8-bit activations
@@ -72,9 +84,11 @@ struct Product {
 /// How RoPE pairs elements and which angles it uses. cos and sin carry the family's attention factor already.
 struct RopeTable {
   bool interleaved = false;    ///< pairs (2i, 2i+1) instead of (i, i + rotary_dim / 2)
-  int rotary_dim = 0;          ///< the first rotary_dim elements of each head turn; the rest stay
+  int rotary_dim = 0;          ///< so many elements of each head turn; the rest stay
   const float* cos = nullptr;  ///< [positions, rotary_dim / 2]
   const float* sin = nullptr;  ///< [positions, rotary_dim / 2]
+  int first = 0;               ///< those elements begin here in each head
+  bool inverse = false;        ///< turn back: the sines change their signs
 };
 
 /// A run of rows that belong to one sequence at consecutive positions.
@@ -85,10 +99,31 @@ struct AttentionSegment {
   int64_t first_position = 0;
 };
 
+/// A set of positions for each row of a batch: bit p % 64 of word p / 64 stands for position p.
+struct KeySets {
+  uint64_t* words = nullptr;  ///< [rows, words_per_row]
+  int64_t words_per_row = 0;
+};
+
+/// Which keys a query at position i sees: those at positions j <= i that the following allow; at least one, or a sink.
 struct AttentionParams {
   int n_heads = 0;
   float scale = 1.0f;
+  int64_t window = 0;            ///< i - j < window; 0: all
+  int64_t chunk = 0;             ///< j / chunk == i / chunk; 0: all
+  KeySets allowed{};             ///< j is in the set of the query's row; without words: all
+  const float* sinks = nullptr;  ///< [n_heads]: logits that take part in the softmax but have no value; or null
+  float soft_cap = 0;            ///< scores are soft_cap * tanh(scale * q k / soft_cap); 0: scale * q k
 };
+
+/// How experts mix.
+struct ExpertParams {
+  int top_k = 0;
+  Activation activation{};       ///< gated exactly if the experts have a gate
+  bool weight_on_input = false;  ///< the weight belongs to the expert's input, so to gate x and up x (Llama 4)
+  int n_identity = 0;            ///< so many ids behind the last expert's give the row itself (LongCat-Flash)
+};
+constexpr bool is_gated(const Activation& activation) { return activation.kind != ActivationKind::kRelu2; }
 
 class Backend {
  public:
@@ -111,24 +146,51 @@ class Backend {
     const Product product{&w, bias, y};
     multiply(x, {&product, 1});
   }
-  /// y = x / sqrt(mean(x^2) + eps) * weight over each row. x and y may be the same memory.
+  /// Block-diagonal: y[r, g * n + i] = sum over k of x[r, g * k + j] * w[g][i, j], for w.size() groups of one shape
+  /// [n, k]. x [rows, groups * k], y [rows, groups * n].
+  virtual void multiply_groups(Rows x, std::span<const PackedMatrix> w, Rows y) = 0;
+  /// y = x / sqrt(mean(x^2) + eps) * weight over each row; without the last factor where weight is null. x and y may be
+  /// the same memory.
   virtual void rms_norm(Rows x, const float* weight, float eps, Rows y) = 0;
+  /// y = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias over each row. x and y may be the same
+  /// memory.
+  virtual void layer_norm(Rows x, const float* weight, const float* bias, float eps, Rows y) = 0;
+  /// x += factor * y, rounded after the product.
+  virtual void add_scaled(Rows x, float factor, Rows y) = 0;
   /// x += y.
-  virtual void add(Rows x, Rows y) = 0;
+  void add(Rows x, Rows y) { add_scaled(x, 1.0f, y); }
+  /// x *= factor.
+  virtual void scale(Rows x, float factor) = 0;
+  /// x *= y, element by element.
+  virtual void multiply_elements(Rows x, Rows y) = 0;
   /// Clamps every element to [-limit, limit].
   virtual void clamp(Rows x, float limit) = 0;
-  /// out = silu(gate) * up; out may be gate.
-  virtual void silu_mul(Rows gate, Rows up, Rows out) = 0;
-  /// x[r] *= sigmoid(gate[r, 0]). gate [rows, 1].
+  /// x = cap * tanh(x / cap).
+  virtual void soft_cap(Rows x, float cap) = 0;
+  /// out = the activation of gate and up, which may be empty when it is not gated; out may be gate.
+  virtual void activate(Rows gate, Rows up, const Activation& activation, Rows out) = 0;
+  /// x *= sigmoid(gate), where each element of gate [rows, n] counts for width / n consecutive elements of x
+  /// [rows, width]: n may be 1, the number of heads, the width.
   virtual void scale_by_sigmoid(Rows x, Rows gate) = 0;
+  /// Each head of out is that of a, then that of b: a [rows, heads * n], b [rows, heads * m], out [rows, heads * (n +
+  /// m)].
+  virtual void join_heads(Rows a, Rows b, int heads, Rows out) = 0;
   /// Turns each head of x [rows, heads * head_dim] by the angles of positions[r].
   virtual void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) = 0;
-  /// Writes keys and values [rows, kv_heads * head_dim] of the segments' rows into their caches.
+  /// Writes keys [rows, kv_heads * key_dim] and values [rows, kv_heads * value_dim] of the segments' rows into their
+  /// caches; no values (width 0) where the views store none. REQUIRES: n_rows <= capacity of the view.
   virtual void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) = 0;
-  /// Causal attention with grouped heads over the caches (which already hold the rows' own keys).
-  /// q, out [rows, n_heads * head_dim].
+  /// Attention with grouped heads over the caches (which already hold the rows' own keys).
+  /// q [rows, n_heads * key_dim], out [rows, n_heads * value_dim]. REQUIRES of each view: all positions up to the last
+  /// row fit its capacity, or the window (or chunk) and the segment's other rows do.
   virtual void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params,
                          Rows out) = 0;
+  /// Sparse attention: each row's top_k positions by descending score, equal ones (-0 equals +0) by ascending position,
+  /// NaN last; all positions up to the row's own where there are no more than top_k. Sets every word of `chosen`.
+  ///   score of a key = sum over the index heads of weights[row, head] * max(0, q[row, head] key)
+  /// q [rows, heads * key_dim], weights [rows, heads]; the views have one KV head, all positions and no values.
+  virtual void select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
+                           KeySets chosen) = 0;
   /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k]; REQUIRES check_router(params).ok().
   ///   keys:    the logits, which every score orders alike; with a bias, or with groups that are ranked by a sum, the
   ///            scores (softmax: divided by the sum over all experts) plus the bias
@@ -137,25 +199,56 @@ class Backend {
   ///            keys count as -infinity
   ///   terms:   e^(logit - largest logit) for softmax, where the largest weigh 1 even if they are infinite; else the
   ///            score. 0 for experts that were chosen without a number for a key
-  ///   weights: scale * term / divisor; the divisor is the sum of the chosen terms in the order of choice plus
-  ///            sum_offset when renormalised, else the sum of all terms in ascending id for softmax, else 1. A divisor
+  ///   weights: scale * term / divisor, times expert_scale where there is one. The divisor is the sum of the chosen
+  ///            terms in the order of choice plus sum_offset, at least sum_floor (softmax: sum_floor times the sum of
+  ///            all terms), when renormalised; else the sum of all terms in ascending id for softmax, else 1. A divisor
   ///            of 0 gives 0. So weights are never NaN
+  ///   the sparse mixer: scale / the sum, in ascending id, of e^(logit - own logit) over the experts that were not
+  ///            chosen before, without those where (own logit - logit) / max(|logit|, own logit) > 2 * jitter
   virtual void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) = 0;
-  /// out[r] = sum over the row's experts, in ascending expert id, of weight * down(silu(gate x) * up x).
-  /// Rows are grouped by expert. experts[e] may be null where no row chose e. ids, weights [rows, top_k].
-  virtual void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+  /// The weights alone, for ids [rows, top_k] that are given instead of chosen (DeepSeek-V4 looks them up by token);
+  /// their order stands for the order of choice. Every id is below n_experts; not for the sparse mixer.
+  virtual void weigh(Rows logits, const RouterParams& params, const int32_t* ids, float* weights) = 0;
+  /// out[r] = sum over the row's experts, in ascending expert id, of weight * (down(activation(gate x, up x)) + bias).
+  /// Rows are grouped by expert. experts[e] may be null where no row chose e; all have one shape. An identity expert,
+  /// e >= experts.size(), adds weight * x. ids, weights [rows, top_k]. With weight_on_input the weight multiplies gate
+  /// x and up x instead, which then have no biases.
+  virtual void experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
                        std::span<const ExpertWeights* const> experts, Rows out) = 0;
 
   /// The same in parts, for experts that arrive one after the other: begin_experts, then every chosen expert in exactly
-  /// one call of add_experts, then end_experts, which completes out. x and out must stay until then, and no other
-  /// operation may come between. Shapes and encodings of all of `experts` are set from the start, their data when they
-  /// are added. Any order for up to BackendLimits::max_apart_rows rows (outputs are kept apart until the end), else
-  /// ascending over all calls (outputs are added at once).
-  virtual void begin_experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+  /// one call of add_experts (but no identity expert), then end_experts, which completes out. x and out must stay until
+  /// then, and no other operation may come between. Shapes and encodings of all of `experts` are set from the start,
+  /// their data when they are added. Any order for up to BackendLimits::max_apart_rows rows (outputs are kept apart
+  /// until the end), else ascending over all calls (outputs are added at once).
+  virtual void begin_experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
                              std::span<const ExpertWeights* const> experts, Rows out) = 0;
   /// `numbers` ascending, each with at least one row.
   virtual void add_experts(std::span<const int32_t> numbers) = 0;
   virtual void end_experts() = 0;
+
+  // Recurrent mixers (compute/recurrent.h). Outputs may be inputs of the same shape, except those of mamba2 and
+  // delta_rule. Every row of a call belongs to at most one segment; rows of none are not touched.
+
+  /// out = a * b, element by element.
+  virtual void mul(Columns a, Columns b, Columns out) = 0;
+  virtual void sigmoid(Columns x, Columns out) = 0;
+  /// y = x / sqrt(sum of x^2 + 1e-6) * scale over each head.
+  virtual void l2_norm(Columns x, int64_t head_dim, float scale, Columns y) = 0;
+  virtual void causal_conv(Columns x, std::span<const RecurrentSegment> segments, const ConvParams& params,
+                           Columns out) = 0;
+  /// x, out [rows, heads * params.channels].
+  virtual void decay(Columns x, const DecayParams& params, Columns out) = 0;
+  /// Per value head, with S [key_dim, value_dim]: S *= decay; delta = beta * (v - S^T k); S += k (x) delta; out = S^T
+  /// q. out [rows, n_value_heads * value_dim].
+  virtual void delta_rule(const DeltaRuleInputs& in, std::span<const RecurrentSegment> segments,
+                          const DeltaRuleParams& params, Columns out) = 0;
+  /// Per head, with S [head_dim, state_size] and dt = clamp(softplus(dt + dt_bias), dt_min, dt_max):
+  /// S = S * e^(dt * a) + dt * x (x) B; out = S C + d * x. out [rows, n_heads * head_dim].
+  virtual void mamba2(const Mamba2Inputs& in, std::span<const RecurrentSegment> segments, const Mamba2Params& params,
+                      Columns out) = 0;
+  /// x, gate, out of one shape.
+  virtual void gated_norm(Columns x, Columns gate, const GatedNormParams& params, Columns out) = 0;
 };
 
 /// kUsage, with the numbers, when no router can work like this.

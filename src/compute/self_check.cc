@@ -30,7 +30,7 @@ BackendLimits limits() {
   l.max_expert_width = kExpertWidth;
   l.n_experts = kRouterExperts;
   l.top_k = kRouterTopK;
-  l.head_dim = kHeadDim;
+  l.key_dim = l.value_dim = kHeadDim;
   l.n_heads = kHeads;
   l.n_kv_heads = kKvHeads;
   return l;
@@ -121,7 +121,7 @@ void add_row_cases(Problem& p, std::vector<Case>& cases) {
   cases.push_back({"rms_norm", "f32", kRows, 0, Block(kRows, kWidth),
                    [&p](Backend& b, Block& out) { b.rms_norm(p.x.rows(), p.y.values.data(), 1e-6f, out.rows()); }});
   cases.push_back({"silu_mul", "f32", kRows, 0, Block(kRows, kWidth),
-                   [&p](Backend& b, Block& out) { b.silu_mul(p.x.rows(), p.y.rows(), out.rows()); }});
+                   [&p](Backend& b, Block& out) { b.activate(p.x.rows(), p.y.rows(), {}, out.rows()); }});
   cases.push_back({"rope", "f32", kRows, 0, Block(kRows, kWidth), [&p](Backend& b, Block& out) {
                      out = p.x;
                      const RopeTable table{false, kHeadDim, p.y.values.data(), p.y.values.data() + kRows};
@@ -138,8 +138,37 @@ void add_layer_cases(Problem& p, std::vector<Case>& cases) {
                    }});
   cases.push_back({"experts", "mixed", kRows, 6.0 * static_cast<double>(kRows * kTopK * kWidth * kExpertWidth),
                    Block(kRows, kWidth), [&p](Backend& b, Block& out) {
-                     b.experts(p.x.rows(), p.ids.data(), p.y.values.data(), kTopK, p.expert_pointers, out.rows());
+                     b.experts(p.x.rows(), p.ids.data(), p.y.values.data(), {kTopK}, p.expert_pointers, out.rows());
                    }});
+}
+
+/// The recurrent mixers on one sequence that begins with each run.
+void add_recurrent_cases(Problem& p, std::vector<Case>& cases) {
+  const DeltaRuleParams delta{kHeads, kHeads, kHeadDim, kHeadDim};
+  Block small = random_block(p.random, kRows, kWidth, 0.1f);
+  const auto add = [&](const char* operation, double flops, int64_t state_floats, auto run) {
+    Block state(1, state_floats);
+    cases.push_back(
+        {operation, "f32", kRows, flops, Block(kRows, kWidth), [&p, small, state, run](Backend& b, Block& out) mutable {
+           std::fill(state.values.begin(), state.values.end(), 0.0f);
+           const RecurrentSegment s{state.values.data(), 0, kRows};
+           run(b, p.x.rows(), small.rows(), std::span(&s, 1), out.rows());
+         }});
+  };
+  add("causal_conv", 8.0 * kRows * kWidth, conv_state_floats(4, kWidth),
+      [&p](Backend& b, Rows x, Rows, std::span<const RecurrentSegment> s, Rows out) {
+        b.causal_conv(x, s, {4, p.y.values.data(), nullptr, true}, out);
+      });
+  add("delta_rule", 7.0 * static_cast<double>(kRows * delta.state_floats()), delta.state_floats(),
+      [delta](Backend& b, Rows x, Rows k, std::span<const RecurrentSegment> s, Rows out) {
+        b.delta_rule({x, k, x, {x, 0, kHeads}, {k, 0, kHeads}}, s, delta, out);
+      });
+  add("mamba2", 5.0 * static_cast<double>(kRows * delta.state_floats()), delta.state_floats(),
+      [&p](Backend& b, Rows x, Rows k, std::span<const RecurrentSegment> s, Rows out) {
+        const float* w = p.y.values.data();
+        const Mamba2Params params{kHeads, kHeadDim, 1, kHeadDim, w, w + kHeads, w};
+        b.mamba2({x, {k, 0, kHeadDim}, {x, 0, kHeadDim}, {k, kHeadDim, kHeads}}, s, params, out);
+      });
 }
 
 struct RouterCase {
@@ -200,6 +229,7 @@ Result<std::vector<KernelReport>> test_kernels() {
   add_matmul_cases(problem, cases);
   add_row_cases(problem, cases);
   add_layer_cases(problem, cases);
+  add_recurrent_cases(problem, cases);
   return run_cases(std::move(cases));
 }
 

@@ -74,8 +74,10 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   COLIBRI_TRY(load_weights(options));
 
   COLIBRI_ASSIGN(cache_, kv::KvCache::create(plan_.kv));
-  COLIBRI_ASSIGN(decoder_, model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, backend_.get()},
-                                                  plan_.decoder_limits));
+  COLIBRI_ASSIGN(states_, kv::StateCache::create(plan_.states));
+  COLIBRI_ASSIGN(decoder_,
+                 model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, &*states_, backend_.get()},
+                                        plan_.decoder_limits));
   const Settings& settings = options.settings;
   scheduler_.emplace(
       SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
@@ -117,8 +119,8 @@ Status Engine::load_weights(const OpenOptions& options) {
   std::vector<store::LoadJob> jobs;
   COLIBRI_ASSIGN(weights_, model_->weights->place_dense(weight_arena_, jobs, progress));
   if (!plan_.streams && !model_->weights->experts().empty())
-    experts_ = store::make_resident_store(model_->weights->experts(), spec().n_moe_layers(),
-                                          spec().moe.router.n_experts, weight_arena_, jobs);
+    experts_ = store::make_resident_store(model_->weights->experts(), spec().n_moe_layers(), spec().moe.n_stored(),
+                                          weight_arena_, jobs);
   const auto cache = io_.access == platform::Access::kBuffered ? store::PageCache::kKeep : store::PageCache::kForget;
   COLIBRI_TRY(store::load_matrices(model_->catalog, jobs, plan_.loading_threads, staging, progress, cache));
   return plan_.streams ? open_streaming_store(options) : Status();
@@ -152,14 +154,14 @@ Status Engine::open_streaming_store(const OpenOptions& options) {
   streaming.lfu_threshold = settings.lfu_threshold;
   streaming.slots = plan_.slots;
   streaming.readers = plan_.readers;
-  streaming.least_slots = spec().moe.router.top_k;
+  streaming.least_slots = std::min(spec().moe.router.top_k, spec().moe.n_stored());
   streaming.probe_bytes_per_second = io.probe_bytes_per_second;
   streaming.read_timeout = std::chrono::seconds(settings.read_timeout);
   streaming.heat = read_heat(options);
-  COLIBRI_ASSIGN(experts_, store::make_streaming_store(
-                               model_->weights->experts(), spec().n_moe_layers(), spec().moe.router.n_experts,
-                               {slot_arena_.data(), static_cast<size_t>(slot_arena_.size_bytes())}, std::move(source),
-                               std::move(streaming)));
+  COLIBRI_ASSIGN(experts_,
+                 store::make_streaming_store(model_->weights->experts(), spec().n_moe_layers(), spec().moe.n_stored(),
+                                             {slot_arena_.data(), static_cast<size_t>(slot_arena_.size_bytes())},
+                                             std::move(source), std::move(streaming)));
   return {};
 }
 
@@ -171,7 +173,7 @@ std::vector<float> Engine::read_heat(const OpenOptions& options) {
   own_heat_path_ = setting == "auto";
   heat_path_ = own_heat_path_ ? store::default_heat_path(identity) : setting;
   if (heat_path_.empty()) return {};
-  auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.router.n_experts);
+  auto heat = store::read_heat(heat_path_, identity, spec().n_moe_layers(), spec().moe.n_stored());
   if (!heat.ok()) {
     log(options, "warn", heat.error().message);
     return {};
@@ -183,7 +185,7 @@ std::vector<float> Engine::read_heat(const OpenOptions& options) {
 void Engine::save_heat() const {
   if (heat_path_.empty() || !experts_) return;
   const Status saved = store::write_heat(heat_path_, store::model_identity(model_->catalog),
-                                         {spec().n_moe_layers(), spec().moe.router.n_experts, experts_->heat()},
+                                         {spec().n_moe_layers(), spec().moe.n_stored(), experts_->heat()},
                                          own_heat_path_ ? store::Foreign::kReplace : store::Foreign::kKeep);
   if (!saved.ok() && log_) log_(1, "heat of the experts is not kept for the next run: " + saved.error().message);
 }
@@ -257,6 +259,7 @@ Status Engine::evaluate(const TokenIds& ids, EvaluationSink& sink) {
 
 std::shared_ptr<Sequence> Engine::enqueue(std::shared_ptr<Sequence> sequence) {
   sequence->stats.activations.resize(static_cast<size_t>(facts_.n_moe_layers) * static_cast<size_t>(facts_.n_experts));
+  sequence->long_prompt = spec().takes_long_factors(sequence->n_prompt());
   sequence->stream.on_pop([this] { wake(); });
   sequence->stats.submitted = Clock::now();
   {

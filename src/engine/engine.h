@@ -84,6 +84,9 @@ class Engine {
   void reap();
   Status step();
   void credit_reading();
+  void begin_states();
+  void keep_states();
+  void rewind(Sequence& sequence);
   void report_evaluations(Rows hidden);
   Status report_logits(const ScheduledSegment& segment, Rows hidden);
   void finish_prefill_slices(Clock::time_point start);
@@ -108,6 +111,7 @@ class Engine {
   std::unique_ptr<store::ExpertStore> experts_;
   std::unique_ptr<compute::Backend> backend_;
   std::optional<kv::KvCache> cache_;
+  std::optional<kv::StateCache> states_;
   std::optional<model::Decoder> decoder_;
   std::optional<Scheduler> scheduler_;
   std::optional<StepRouting> routing_;

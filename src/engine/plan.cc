@@ -49,7 +49,7 @@ void choose_budget(const Settings& settings, MemoryPlan& plan) {
 
 // What is resident now, and what is known to be added on the heap.
 int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
-  const int64_t n_experts = int64_t{spec.n_moe_layers()} * spec.moe.router.n_experts;
+  const int64_t n_experts = int64_t{spec.n_moe_layers()} * spec.moe.n_stored();
   const int64_t per_position = sizeof(TokenId) + sizeof(float) + sizeof(ExpertUse);  // a sequence's tokens and steps
   const int64_t per_sequence =
       kStreamBytes + plan.kv.capacity * per_position + n_experts * static_cast<int64_t>(sizeof(uint32_t));
@@ -91,8 +91,17 @@ void limit_to_encodings(const model::WeightPlan& weights, compute::BackendOption
 }
 
 kv::KvGeometry geometry(const model::ModelSpec& spec, const Settings& settings, int64_t context) {
-  return {spec.n_layers(), spec.attention.n_kv_heads, spec.attention.head_dim,
-          context,         settings.parallel,         kv_type_named(settings.kv_type).value_or(KvType::kF32)};
+  kv::KvGeometry geometry;
+  geometry.layers = model::kv_layers(spec);
+  geometry.capacity = context;
+  geometry.n_slots = settings.parallel;
+  geometry.type = kv_type_named(settings.kv_type).value_or(KvType::kF32);
+  return geometry;
+}
+
+// One checkpoint for each sequence: where its prompt ends.
+kv::StateGeometry state_geometry(const model::ModelSpec& spec, const Settings& settings) {
+  return {model::state_floats(spec), settings.parallel, spec.recurrent() ? settings.parallel : 0};
 }
 
 Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& settings, int64_t wanted,
@@ -102,10 +111,12 @@ Result<int64_t> choose_context(const model::ModelSpec& spec, const Settings& set
                                         std::to_string(spec.context) + " positions that the model was trained for"};
   if (settings.context > 0) return settings.context;
   if (wanted > 0) return std::min(wanted, spec.context);
-  const int64_t per_position =
-      std::max<int64_t>(1, kv::KvCache::bytes(geometry(spec, settings, KvView::kTile)) / KvView::kTile);
-  const int64_t affordable = std::max<int64_t>(16, budget_bytes / 4 / per_position);
-  return std::min(spec.context, affordable);
+  // Bytes grow with the context from where all windows are full.
+  const auto bytes = [&](int64_t positions) { return kv::KvCache::bytes(geometry(spec, settings, positions)); };
+  const int64_t all = bytes(spec.context), half = bytes(spec.context / 2 + 1);
+  const int64_t per_position = std::max<int64_t>(1, (all - half) / std::max<int64_t>(1, spec.context / 2));
+  const int64_t too_much = std::max<int64_t>(0, all - budget_bytes / 4);
+  return std::min(spec.context, std::max<int64_t>(16, spec.context - too_much / per_position));
 }
 
 Error does_not_fit(const MemoryPlan& plan) {
@@ -163,7 +174,8 @@ class Planner {
     plan_.decoder_limits.max_segments = settings_.parallel;
     plan_.decoder_limits.context = context;
     plan_.kv = geometry(spec_, settings_, context);
-    plan_.kv_bytes = kv::KvCache::bytes(plan_.kv);
+    plan_.states = state_geometry(spec_, settings_);
+    plan_cache_for(1);
     plan_.backend.isa = settings_.isa;
     plan_.backend.threads = settings_.threads > 0 ? settings_.threads : platform::usable_cores();
     plan_.backend.router_threads = settings_.router_threads;
@@ -217,8 +229,8 @@ class Planner {
   }
 
   store::SlotPlan slots_of(int64_t bytes) const {
-    return store::plan_slots(weights_.experts(), spec_.n_moe_layers(), spec_.moe.router.n_experts,
-                             std::max<int64_t>(0, bytes), spec_.moe.router.top_k);
+    return store::plan_slots(weights_.experts(), spec_.n_moe_layers(), spec_.moe.n_stored(),
+                             std::max<int64_t>(0, bytes), std::min(spec_.moe.router.top_k, spec_.moe.n_stored()));
   }
   void set_slots(int64_t bytes) {
     plan_.slots = slots_of(bytes);
@@ -229,15 +241,22 @@ class Planner {
     return std::min(settings_.prefill_chunk > 0 ? settings_.prefill_chunk : rows, plan_.decoder_limits.context);
   }
 
+  // Layers with a window keep what a pass of so many rows looks back at.
+  void plan_cache_for(int64_t pass_rows) {
+    plan_.kv.pass_rows = pass_rows;
+    plan_.kv_bytes = kv::KvCache::bytes(plan_.kv) + kv::StateCache::bytes(plan_.states);
+  }
+
   // Everything that follows from the rows of a prefill pass.
   void plan_passes(int64_t chunk) {
+    plan_cache_for(chunk);
     model::DecoderLimits& limits = plan_.decoder_limits;
     limits.max_rows = chunk + settings_.parallel;
     limits.max_apart_rows = std::min(limits.max_apart_rows, limits.max_rows);
     limits.max_logit_rows = std::max<int64_t>(settings_.parallel, std::min(kLogitRows, chunk));
     plan_.backend.limits = model::backend_limits(spec_, limits);
     limit_to_encodings(weights_, plan_.backend);
-    plan_.workspace_bytes = model::Decoder::workspace_bytes(spec_, limits);
+    plan_.workspace_bytes = model::workspace_bytes(spec_, limits);
     plan_.scratch_bytes = compute::cpu_backend_scratch_bytes(plan_.backend);
   }
 

@@ -13,6 +13,7 @@
 #include "compute/backend.h"
 #include "engine/settings.h"
 #include "kv/kv_cache.h"
+#include "kv/state_cache.h"
 #include "model/decoder.h"
 #include "model/weights.h"
 #include "store/expert_readers.h"
@@ -26,13 +27,13 @@ struct MemoryPlan {
   int64_t dense_bytes = 0;
   int64_t expert_bytes = 0;        ///< of the experts that have room: all, or the slots
   int64_t expert_bytes_total = 0;  ///< of all
-  int64_t kv_bytes = 0;
-  int64_t workspace_bytes = 0;  ///< activations and tables of the decoder
-  int64_t scratch_bytes = 0;    ///< of the kernels
-  int64_t reader_bytes = 0;     ///< of the threads that read experts; 0 unless experts stream
-  int64_t staging_bytes = 0;    ///< of all loading threads; given back before keys, values and workspace are there
-  int64_t process_bytes = 0;    ///< program, tokenizer, sequences' own memory
-  int64_t peak_so_far = 0;      ///< of the process, before anything of the above is there
+  int64_t kv_bytes = 0;            ///< keys, values and recurrent state
+  int64_t workspace_bytes = 0;     ///< activations and tables of the decoder
+  int64_t scratch_bytes = 0;       ///< of the kernels
+  int64_t reader_bytes = 0;        ///< of the threads that read experts; 0 unless experts stream
+  int64_t staging_bytes = 0;       ///< of all loading threads; given back before keys, values and workspace are there
+  int64_t process_bytes = 0;       ///< program, tokenizer, sequences' own memory
+  int64_t peak_so_far = 0;         ///< of the process, before anything of the above is there
 
   int64_t planned_bytes() const {
     const int64_t while_running = kv_bytes + workspace_bytes;
@@ -53,6 +54,7 @@ struct MemoryPlan {
   int loading_threads = 1;
   model::DecoderLimits decoder_limits;
   kv::KvGeometry kv;
+  kv::StateGeometry states;
   compute::BackendOptions backend;
 };
 

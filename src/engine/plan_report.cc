@@ -30,7 +30,7 @@ TokenCost cost_of_token(const model::ModelSpec& spec, const model::WeightPlan& w
     cost.memory_bytes -= static_cast<double>(weights.matrices().front().source.packed_size());
   const double k = spec.moe.router.top_k;
   for (int layer = 0; layer < spec.n_moe_layers(); ++layer) {
-    const auto first = static_cast<size_t>(layer) * static_cast<size_t>(spec.moe.router.n_experts);
+    const auto first = static_cast<size_t>(layer) * static_cast<size_t>(spec.moe.n_stored());
     const store::ExpertSource& expert = weights.experts()[first];  // its layer's are all alike
     const auto slot_class = static_cast<size_t>(plan.slots.class_of_layer[static_cast<size_t>(layer)]);
     const store::SlotPlan::Class& slots = plan.slots.classes[slot_class];

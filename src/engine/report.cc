@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/config_facts.h"
+#include "engine/model_shape.h"
 #include "engine/text_model.h"
 #include "model/families/family.h"
 #include "model/weights.h"
@@ -62,25 +63,6 @@ Json types_json(const TensorCatalog& catalog) {
     entry.set("bytes", numbers.second);
     json.set(name, std::move(entry));
   }
-  return json;
-}
-
-Json shape_of_model(const model::ModelSpec& spec) {
-  Json json;
-  json.set("layers", spec.n_layers());
-  json.set("moe_layers", spec.n_moe_layers());
-  json.set("hidden_size", spec.hidden_size);
-  json.set("vocab_size", spec.vocab_size);
-  json.set("context", spec.context);
-  json.set("heads", spec.attention.n_heads);
-  json.set("kv_heads", spec.attention.n_kv_heads);
-  json.set("head_dim", spec.attention.head_dim);
-  json.set("experts", spec.moe.router.n_experts);
-  json.set("top_k", spec.moe.router.top_k);
-  json.set("expert_width", spec.moe.expert_width);
-  json.set("shared_width", spec.moe.shared_width);
-  json.set("tied_head", spec.tied_head);
-  json.set("rope_theta", spec.rope.theta);
   return json;
 }
 
@@ -255,9 +237,15 @@ Result<Json> inspect_model(const std::string& path, bool tensors) {
   json.set("family", description.ok() ? Json(description->spec.family) : Json{});
   json.set("supported", readable.ok());
   if (!readable.ok()) json.set("problem", readable.error().message);
-  if (description.ok()) json.set("shape", shape_of_model(description->spec));
-  if (description.ok() && !description->quantisation.schemes.empty())
-    json.set("quantisation", description->quantisation.describe());
+  if (description.ok()) {
+    json.set("shape", shape_of_model(description->spec));
+    if (!description->quantisation.schemes.empty()) json.set("quantisation", description->quantisation.describe());
+    if (Json unused = unused_tensors(catalog, description->spec); !unused.is_null())
+      json.set("not_loaded", std::move(unused));
+    Json notes{Json::Array{}};
+    for (const std::string& note : description->spec.notes) notes.push_back(note);
+    if (!description->spec.notes.empty()) json.set("notes", std::move(notes));
+  }
   json.set("parameters", total_elements(catalog));
   json.set("types", types_json(catalog));
   auto text = TextModel::of_model(path, catalog);

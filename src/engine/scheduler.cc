@@ -56,7 +56,8 @@ model::Batch Scheduler::next_batch() {
 void Scheduler::schedule(Sequence& sequence, int64_t n_rows) {
   const bool prefill = sequence.prefilling();
   const int64_t first = sequence.n_computed;
-  const model::BatchSegment rows{sequence.slot, static_cast<int64_t>(tokens_.size()), n_rows, first};
+  const model::BatchSegment rows{sequence.slot, static_cast<int64_t>(tokens_.size()), n_rows, first,
+                                 sequence.long_prompt};
   segments_.push_back(rows);
   scheduled_.push_back({&sequence, rows, prefill, first + n_rows == sequence.n_tokens()});
   for (int64_t i = first; i < first + n_rows; ++i) {

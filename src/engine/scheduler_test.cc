@@ -5,7 +5,7 @@
 namespace colibri::engine {
 namespace {
 
-kv::KvCache cache_with(int slots) { return *kv::KvCache::create({1, 1, 16, 64, slots}); }
+kv::KvCache cache_with(int slots) { return *kv::KvCache::create({{{1, 16, 16}}, 64, 1, slots}); }
 
 std::shared_ptr<Sequence> sequence_of(int n_prompt, int n_done = 0) {
   Request request;

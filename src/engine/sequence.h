@@ -44,7 +44,9 @@ class Sequence {
   // Engine's thread.
   TokenIds tokens;                 ///< prompt and answer
   int64_t n_computed = 0;          ///< tokens whose keys and values are in the cache
+  int64_t n_reported = 0;          ///< positions whose logits an evaluation has seen
   int64_t limit = 0;               ///< tokens at which the sequence ends with "length"
+  bool long_prompt = false;        ///< RoPE with the long factors, if the model has them
   int slot = -1;                   ///< of the KV cache; -1: not running
   EvaluationSink* sink = nullptr;  ///< set: an evaluation, nothing is sampled
   std::optional<sampling::Sampler> sampler;

@@ -39,13 +39,35 @@ Status Engine::step() {
   routing_->begin(scheduler_->scheduled());
   backend_->watch(nobody_waits, &scheduler_->scheduled());
   if (experts_) experts_->begin_step(batch.rows(), nobody_waits, &scheduler_->scheduled());
+  begin_states();
   COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(batch, &*routing_));
   if (experts_) credit_reading();
   for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->n_computed += segment.rows.n_rows;
+  keep_states();
   report_evaluations(hidden);
   finish_prefill_slices(start);
   sample_and_emit(hidden);
   return {};
+}
+
+// A sequence begins with zeros.
+void Engine::begin_states() {
+  for (const ScheduledSegment& segment : scheduler_->scheduled())
+    if (segment.rows.first_position == 0) states_->reset(segment.sequence->slot);
+}
+
+// Where a prompt ends, a sequence can begin again.
+void Engine::keep_states() {
+  for (const ScheduledSegment& segment : scheduler_->scheduled())
+    if (segment.prefill && segment.complete) states_->checkpoint(segment.sequence->slot, segment.sequence->n_computed);
+}
+
+// A step that failed has changed recurrent state. What goes on computes the tokens behind the last good state again.
+void Engine::rewind(Sequence& sequence) {
+  if (!spec().recurrent()) return;
+  const int64_t position = states_->resumable(sequence.slot, sequence.n_computed);
+  states_->resume(sequence.slot, position);
+  sequence.n_computed = position;
 }
 
 // What the step waited for experts, all of its sequences waited; what it read, they share.
@@ -123,11 +145,14 @@ void Engine::fail_step(const Error& error) {
     for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->cancelled = true;
     return;
   }
-  // An expert that cannot be read ends the sequences that need it. The others lose nothing: the step changed none of
-  // their state, and the next one computes the same again.
+  // An expert that cannot be read ends the sequences that need it. The others lose nothing: the next step computes the
+  // same again.
   bool anybody = false;
   for (const ScheduledSegment& segment : scheduler_->scheduled()) {
-    if (!concerns(segment, error)) continue;
+    if (!concerns(segment, error)) {
+      rewind(*segment.sequence);
+      continue;
+    }
     finish(*segment.sequence, "error", &error);
     anybody = true;
   }
@@ -161,7 +186,9 @@ void Engine::report_evaluations(Rows hidden) {
 Status Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
   const int64_t block = plan_.decoder_limits.max_logit_rows;
   const int64_t n = segment.rows.n_rows;
-  for (int64_t first = 0; first < n; first += block) {
+  // Rows that are computed again after a failed step have been reported.
+  int64_t& reported = segment.sequence->n_reported;
+  for (int64_t first = std::max<int64_t>(0, reported - segment.rows.first_position); first < n; first += block) {
     logit_rows_.clear();
     for (int64_t i = first; i < std::min(n, first + block); ++i) logit_rows_.push_back(segment.rows.first_row + i);
     const model::Logits logits = decoder_->head(hidden, logit_rows_);
@@ -170,6 +197,7 @@ Status Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
     const int64_t position = segment.rows.first_position + first;
     for (int64_t i = 0; i < logits.rows; ++i) COLIBRI_TRY(check_logits(row_of(logits, i), position + i));
     if (!segment.sequence->sink->on_logits(position, logits.rows, logits.data, spec().vocab_size)) return stopped;
+    reported = position + logits.rows;
   }
   return {};
 }

@@ -6,10 +6,13 @@ namespace colibri::engine {
 
 StepRouting::StepRouting(const model::ModelSpec& spec)
     : n_experts_(spec.moe.router.n_experts),
+      n_stored_(spec.moe.n_stored()),
       seen_(static_cast<size_t>(n_experts_)),
       missing_(static_cast<size_t>(n_experts_)) {
   int moe = 0;
-  for (const model::LayerSpec& layer : spec.layers) moe_index_.push_back(layer.moe ? moe++ : -1);
+  moe_index_.assign(spec.layers.empty() ? 0 : static_cast<size_t>(spec.layers.back().number) + 1, -1);
+  for (const model::LayerSpec& layer : spec.layers)
+    if (layer.moe) moe_index_[static_cast<size_t>(layer.number)] = moe++;
 }
 
 void StepRouting::on_route(int layer, const int32_t* ids, const float* weights, int64_t, int top_k,
@@ -42,7 +45,7 @@ void StepRouting::credit(const ScheduledSegment& segment, int moe_layer, const i
   for (int64_t i = 0; i < count; ++i) {
     const auto id = static_cast<size_t>(ids[i]);
     ++activations[id];
-    if (seen_[id] == stamp_) continue;
+    if (seen_[id] == stamp_ || ids[i] >= n_stored_) continue;
     seen_[id] = stamp_;
     ++(missing_[id] != 0 ? use.misses : use.hits);
   }

@@ -30,7 +30,7 @@ class StepRouting final : public model::RoutingObserver {
 
   const std::vector<ScheduledSegment>* scheduled_ = nullptr;
   std::vector<int> moe_index_;  // decoder layer -> number among MoE layers
-  int n_experts_;
+  int n_experts_, n_stored_;
   std::vector<uint64_t> seen_;  // [experts], stamp of the last (segment, layer) that wanted it
   uint64_t stamp_ = 0;
   std::vector<char> missing_;     // [experts], of the layer routed last

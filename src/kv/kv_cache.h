@@ -1,7 +1,9 @@
 // KvCache: the attention state of all sequences, in one arena that is sized before loading.
 //
 // A slot holds one sequence: keys and values of every layer for up to `capacity` positions (layout: tensor/kv_view.h),
-// all of one type. Thread-safety: the engine thread owns it. Invariant: a slot belongs to at most one sequence.
+// all of one type. A layer with a window keeps its newest positions only, in a ring. What else is remembered by
+// position, such as the keys of a sparse attention's index, is one more layer of the list.
+// Thread-safety: the engine thread owns it. Invariant: a slot belongs to at most one sequence.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +15,19 @@
 
 namespace colibri::kv {
 
-struct KvGeometry {
-  int n_layers = 0;
+/// What a layer keeps of a position; the fields are those of KvView. Layers without attention keep nothing.
+struct KvLayer {
   int kv_heads = 0;
-  int head_dim = 0;
-  int64_t capacity = 0;  ///< positions per slot
+  int key_dim = 0;
+  int value_dim = 0;
+  bool latent = false;
+  int64_t window = 0;  ///< positions that the newest one sees, itself included; 0: all
+};
+
+struct KvGeometry {
+  std::vector<KvLayer> layers;
+  int64_t capacity = 0;   ///< positions per slot
+  int64_t pass_rows = 1;  ///< most rows of a sequence in one pass: they are all appended before the first attends
   int n_slots = 0;
   KvType type = KvType::kF32;
 };
@@ -33,10 +43,13 @@ class KvCache {
   /// A free slot, or -1.
   int take_slot();
   void release_slot(int slot);
+  /// Without data where the layer keeps nothing.
   KvView view(int slot, int layer) const;
 
  private:
   KvGeometry geometry_;
+  int64_t slot_bytes_ = 0;
+  std::vector<int64_t> layer_offsets_;  ///< within a slot
   platform::Arena arena_;
   std::vector<int> free_slots_;
 };

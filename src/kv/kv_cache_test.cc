@@ -7,20 +7,24 @@
 namespace colibri::kv {
 namespace {
 
+// A full layer, one without attention, a latent one, a ring, keys of an index.
+std::vector<KvLayer> mixed_layers() { return {{2, 24, 16}, {}, {1, 80, 64, true}, {2, 24, 24, false, 20}, {1, 40, 0}}; }
+
 TEST(KvCache, ViewsOfAllSlotsAndLayersAreDisjointAndInsideThePlannedBytes) {
   for (KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8}) {
-    const KvGeometry geometry{3, 2, 24, 65, 2, type};
+    const KvGeometry geometry{mixed_layers(), 200, 46, 2, type};
     auto cache = KvCache::create(geometry);
     ASSERT_TRUE(cache.ok());
     std::vector<std::pair<std::byte*, int64_t>> ranges;
     for (int slot = 0; slot < 2; ++slot) {
-      for (int layer = 0; layer < 3; ++layer) {
+      for (int layer : {0, 2, 3, 4}) {
         const KvView view = cache->view(slot, layer);
-        EXPECT_EQ(view.capacity, 128);
+        EXPECT_EQ(view.capacity, layer == 3 ? 128 : 256);
         EXPECT_EQ(view.type, type);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(view.data) % 64, 0u);
         ranges.emplace_back(view.data, view.bytes());
       }
+      EXPECT_EQ(cache->view(slot, 1).data, nullptr);
     }
     std::sort(ranges.begin(), ranges.end());
     for (size_t i = 1; i < ranges.size(); ++i) EXPECT_EQ(ranges[i - 1].first + ranges[i - 1].second, ranges[i].first);
@@ -30,14 +34,31 @@ TEST(KvCache, ViewsOfAllSlotsAndLayersAreDisjointAndInsideThePlannedBytes) {
 
 // 4 KV heads of 128 channels, keys and values: what docs and --kv-type promise for a position.
 TEST(KvCache, BytesPerPositionOfEachType) {
-  const auto bytes = [](KvType type) { return KvCache::bytes({1, 4, 128, 64, 1, type}) / 64; };
+  const auto bytes = [](KvType type) { return KvCache::bytes({{{4, 128, 128}}, 64, 1, 1, type}) / 64; };
   EXPECT_EQ(bytes(KvType::kF32), 4096);
   EXPECT_EQ(bytes(KvType::kF16), 2048);
   EXPECT_EQ(bytes(KvType::kQ8), 1024 + 4 * 2 * 4 * 2);
 }
 
+TEST(KvCache, LatentLayersAndIndexesStoreKeysOnly) {
+  EXPECT_EQ(KvCache::bytes({{{1, 576, 512, true}}, 64, 1, 1}) / 64, 576 * 4);
+  EXPECT_EQ(KvCache::bytes({{{1, 128, 0}}, 64, 1, 1}) / 64, 128 * 4);
+}
+
+// The first of 29 rows sees 36 positions, itself included, while the 28 after it are written: 64. Never more than the
+// capacity.
+TEST(KvCache, ARingHoldsTheWindowOfEveryRowOfAPass) {
+  const auto positions = [](int64_t window, int64_t rows, int64_t capacity) {
+    return KvCache::create({{{1, 16, 16, false, window}}, capacity, rows, 1})->view(0, 0).capacity;
+  };
+  EXPECT_EQ(positions(36, 29, 1000), 64);
+  EXPECT_EQ(positions(36, 30, 1000), 128);
+  EXPECT_EQ(positions(36, 500, 100), 128);
+  EXPECT_EQ(positions(0, 1, 1000), 1024);
+}
+
 TEST(KvCache, ASlotIsHandedOutOnceUntilItIsReleased) {
-  auto cache = KvCache::create({1, 1, 16, 16, 2});
+  auto cache = KvCache::create({{{1, 16, 16}}, 16, 1, 2});
   ASSERT_TRUE(cache.ok());
   const int a = cache->take_slot();
   const int b = cache->take_slot();

@@ -15,6 +15,7 @@ struct BatchSegment {
   int64_t first_row = 0;
   int64_t n_rows = 0;
   int64_t first_position = 0;
+  bool long_prompt = false;  ///< RoPE with the long factors, where the model has them (ModelSpec::takes_long_factors)
 };
 
 struct Batch {

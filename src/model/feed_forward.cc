@@ -1,56 +1,99 @@
 // Stops 7 to 9 of a token's life: the router chooses experts, the store hands them out, they compute.
+#include <algorithm>
+
 #include "model/decoder.h"
 
 namespace colibri::model {
 
-// x += ffn(norm(x))
-Status Decoder::feed_forward(int layer, int64_t rows, RoutingObserver* observer) {
-  const LayerWeights& w = parts_.weights->layers[static_cast<size_t>(layer)];
-  const Rows x = ws_.x.slice(0, rows), normed = ws_.normed.slice(0, rows), branch = ws_.branch.slice(0, rows);
-  parts_.backend->rms_norm(x, w.ffn_norm, parts_.spec->norm_eps, normed);
-  if (parts_.spec->layers[static_cast<size_t>(layer)].moe) {
-    COLIBRI_TRY(mix_experts(layer, rows, observer));
-  } else {
-    mlp(w.dense, normed, branch);
-    parts_.backend->add(x, branch);
+// x += ffn(norm(x)), where the ffn is a dense MLP, experts, or the sum of both.
+Status Decoder::feed_forward(int layer, const Batch& batch, RoutingObserver* observer) {
+  compute::Backend& backend = *parts_.backend;
+  const LayerSpec& spec = layer_spec(layer);
+  const LayerWeights& w = layer_weights(layer);
+  const int64_t rows = batch.rows();
+  const Rows x = ws_.x.slice(0, rows), branch = ws_.branch.slice(0, rows);
+  if (!spec.has_ffn()) return {};
+  const Rows input = block_input(w.ffn_norm, rows);
+  if (spec.dense_width > 0) {
+    mlp(w.dense, input, branch);
+    if (w.dense_post_norm.weight != nullptr) norm(branch, w.dense_post_norm, branch);
   }
+  if (spec.moe) {
+    const bool beside = spec.dense_width > 0;
+    const Rows mixed = (spec.late_moe ? ws_.late : beside ? ws_.mixed : ws_.branch).slice(0, rows);
+    COLIBRI_TRY(experts(layer, batch, input, mixed, observer));
+    if (beside && !spec.late_moe) backend.add(branch, mixed);
+  }
+  add_to_residual(w.ffn_post_norm, rows);
+  if (layer > 0 && layer_spec(layer - 1).late_moe) backend.add(x, ws_.late.slice(0, rows));
+  if (w.scale != nullptr) backend.scale(x, *w.scale);
   return {};
 }
 
-// x += sum of the chosen experts (+ the shared expert). The experts' weighted sum and the shared expert are two
-// additions.
-Status Decoder::mix_experts(int layer, int64_t rows, RoutingObserver* observer) {
-  compute::Backend& backend = *parts_.backend;
-  const MoeSpec& moe = parts_.spec->moe;
-  const LayerWeights& w = parts_.weights->layers[static_cast<size_t>(layer)];
-  const Rows x = ws_.x.slice(0, rows), normed = ws_.normed.slice(0, rows), branch = ws_.branch.slice(0, rows);
-  const Rows router_logits = ws_.router_logits.slice(0, rows);
-  const int top_k = moe.router.top_k;
-
-  backend.matmul(normed, w.router, nullptr, router_logits);
-  backend.route(router_logits, moe.router, ws_.expert_ids, ws_.expert_weights);
+// out = sum of the chosen experts (+ the shared expert)
+Status Decoder::experts(int layer, const Batch& batch, Rows x, Rows out, RoutingObserver* observer) {
+  const LayerSpec& spec = layer_spec(layer);
+  const MoeWeights& w = layer_weights(layer).moe;
+  const int64_t rows = x.rows;
+  const int top_k = parts_.spec->moe.router.top_k;
+  route(layer, batch, x);
   COLIBRI_TRY(check_abandoned());  // nobody may see the choices of work that was skipped
-  const std::span<const int32_t> ids(ws_.expert_ids, static_cast<size_t>(rows * top_k));
   const bool few = rows <= limits_.max_apart_rows;
   store::ExpertLeases leases = parts_.experts->acquire(
-      moe_index_[static_cast<size_t>(layer)], ids, few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
-  if (observer != nullptr) observer->on_route(layer, ws_.expert_ids, ws_.expert_weights, rows, top_k, leases.missing());
+      moe_index(layer), stored_ids(rows), few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
+  if (observer != nullptr)
+    observer->on_route(spec.number, ws_.expert_ids, ws_.expert_weights, rows, top_k, leases.missing());
   if (few && limits_.guesses_per_row > 0) guess_experts(layer, rows);
-  COLIBRI_TRY(run_experts(leases, normed, branch));
-  backend.add(x, branch);
-  if (moe.shared_width > 0) shared_expert(w, rows);
+  const Rows own = ws_.expert_input.slice(0, parts_.spec->moe.own_norms ? rows : 0);
+  if (own.rows > 0) norm(ws_.x.slice(0, rows), w.norm, own);
+  COLIBRI_TRY(run_experts(leases, own.rows > 0 ? own : x, out));
+  if (parts_.spec->moe.shared_width > 0) shared_expert(w, x, out);
+  if (w.post_norm.weight != nullptr) norm(out, w.post_norm, out);
   return {};
+}
+
+// What the rows chose, without the experts that give back their input: those have no weights.
+std::span<const int32_t> Decoder::stored_ids(int64_t rows) {
+  const MoeSpec& moe = parts_.spec->moe;
+  const std::span<const int32_t> chosen(ws_.expert_ids, static_cast<size_t>(rows * moe.router.top_k));
+  if (moe.identity_experts == 0) return chosen;
+  const int32_t* end =
+      std::copy_if(chosen.begin(), chosen.end(), ws_.stored_ids, [&moe](int32_t id) { return id < moe.n_stored(); });
+  return {ws_.stored_ids, end};
+}
+
+// Ids and weights of the rows' experts, into the workspace.
+void Decoder::route(int layer, const Batch& batch, Rows x) {
+  compute::Backend& backend = *parts_.backend;
+  const MoeWeights& w = layer_weights(layer).moe;
+  const int64_t rows = x.rows, top_k = parts_.spec->moe.router.top_k;
+  const Rows logits = ws_.router_logits.slice(0, rows);
+  Rows input = x;
+  if (w.router_norm != nullptr) {
+    input = ws_.expert_input.slice(0, rows);
+    backend.rms_norm(ws_.x.slice(0, rows), w.router_norm, parts_.spec->norm_eps, input);
+  }
+  backend.matmul(input, w.router, w.router_bias, logits);
+  if (w.token_experts == nullptr) return backend.route(logits, router(layer), ws_.expert_ids, ws_.expert_weights);
+  for (int64_t r = 0; r < rows; ++r)
+    std::copy_n(w.token_experts + batch.tokens[static_cast<size_t>(r)] * top_k, top_k, ws_.expert_ids + r * top_k);
+  backend.weigh(logits, router(layer), ws_.expert_ids, ws_.expert_weights);
 }
 
 // Experts that are in memory compute while the others arrive.
-Status Decoder::run_experts(store::ExpertLeases& leases, Rows normed, Rows branch) {
+Status Decoder::run_experts(store::ExpertLeases& leases, Rows x, Rows out) {
   compute::Backend& backend = *parts_.backend;
-  const int top_k = parts_.spec->moe.router.top_k;
+  const MoeSpec& moe = parts_.spec->moe;
+  compute::ExpertParams params;
+  params.top_k = moe.router.top_k;
+  params.activation = parts_.spec->activation;
+  params.weight_on_input = moe.weight_on_input;
+  params.n_identity = moe.identity_experts;
   if (leases.all_there()) {
-    backend.experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+    backend.experts(x, ws_.expert_ids, ws_.expert_weights, params, leases.by_expert(), out);
     return {};
   }
-  backend.begin_experts(normed, ws_.expert_ids, ws_.expert_weights, top_k, leases.by_expert(), branch);
+  backend.begin_experts(x, ws_.expert_ids, ws_.expert_weights, params, leases.by_expert(), out);
   for (;;) {
     COLIBRI_ASSIGN(const std::span<const int32_t> ready, leases.next());
     if (ready.empty()) break;
@@ -63,38 +106,47 @@ Status Decoder::run_experts(store::ExpertLeases& leases, Rows normed, Rows branc
 // The next router on the present state tells most of what the next layer will want.
 void Decoder::guess_experts(int layer, int64_t rows) {
   const int next = layer + 1;
-  if (next >= parts_.spec->n_layers() || !parts_.spec->layers[static_cast<size_t>(next)].moe) return;
+  if (next >= parts_.spec->n_layers() || !layer_spec(next).moe || layer_spec(next).hash_moe) return;
   compute::Backend& backend = *parts_.backend;
-  const compute::RouterParams& router = parts_.spec->moe.router;
-  const LayerWeights& w = parts_.weights->layers[static_cast<size_t>(next)];
-  const Rows guess = ws_.branch.slice(0, rows), logits = ws_.router_logits.slice(0, rows);
-  backend.rms_norm(ws_.x.slice(0, rows), w.ffn_norm, parts_.spec->norm_eps, guess);
-  backend.matmul(guess, w.router, nullptr, logits);
-  backend.route(logits, router, ws_.guessed_ids, ws_.guessed_weights);
+  const LayerWeights& w = layer_weights(next);
+  const Rows x = ws_.x.slice(0, rows), guess = ws_.guess.slice(0, rows), logits = ws_.router_logits.slice(0, rows);
+  if (w.moe.router_norm != nullptr)
+    backend.rms_norm(x, w.moe.router_norm, parts_.spec->norm_eps, guess);
+  else
+    norm(x, w.ffn_norm, guess);
+  backend.matmul(guess, w.moe.router, w.moe.router_bias, logits);
+  backend.route(logits, router(next), ws_.guessed_ids, ws_.guessed_weights);
   for (int64_t r = 0; r < rows; ++r)
-    parts_.experts->expect(moe_index_[static_cast<size_t>(next)],
-                           {ws_.guessed_ids + r * router.top_k, static_cast<size_t>(limits_.guesses_per_row)});
+    parts_.experts->expect(moe_index(next),
+                           {ws_.guessed_ids + r * router(next).top_k, static_cast<size_t>(limits_.guesses_per_row)});
 }
 
-void Decoder::shared_expert(const LayerWeights& w, int64_t rows) {
-  const Rows x = ws_.x.slice(0, rows), normed = ws_.normed.slice(0, rows), branch = ws_.branch.slice(0, rows);
-  mlp(w.shared, normed, branch);
+// out += shared(x), times its gate where it has one
+void Decoder::shared_expert(const MoeWeights& w, Rows x, Rows out) {
+  compute::Backend& backend = *parts_.backend;
+  const Rows shared = ws_.shared.slice(0, x.rows);
+  mlp(w.shared, x, shared);
   if (parts_.spec->moe.shared_gate) {
-    const Rows gate = ws_.shared_gate.slice(0, rows);
-    parts_.backend->matmul(normed, w.shared_router, nullptr, gate);
-    parts_.backend->scale_by_sigmoid(branch, gate);
+    const Rows gate = ws_.shared_gate.slice(0, x.rows);
+    backend.matmul(x, w.shared_router, nullptr, gate);
+    backend.scale_by_sigmoid(shared, gate);
   }
-  parts_.backend->add(x, branch);
+  backend.add(out, shared);
 }
 
-// out = down(silu(gate x) * up x)
+// out = down(activation(gate x, up x))
 void Decoder::mlp(const ExpertWeights& w, Rows x, Rows out) {
-  const Rows gate{ws_.gate.data, x.rows, w.gate.n};
-  const Rows up{ws_.up.data, x.rows, w.up.n};
-  const compute::Product both[] = {{&w.gate, nullptr, gate}, {&w.up, nullptr, up}};
-  parts_.backend->multiply(x, both);
-  parts_.backend->silu_mul(gate, up, gate);
-  parts_.backend->matmul(gate, w.down, nullptr, out);
+  compute::Backend& backend = *parts_.backend;
+  const Rows gate = ws_.mlp_gate.rows(x.rows, w.up.n), up = ws_.mlp_up.rows(x.rows, w.up.n);
+  if (w.gate.n > 0) {
+    const compute::Product both[] = {{&w.gate, nullptr, gate}, {&w.up, nullptr, up}};
+    backend.multiply(x, both);
+    backend.activate(gate, up, parts_.spec->activation, gate);
+  } else {
+    backend.matmul(x, w.up, nullptr, gate);
+    backend.activate(gate, {}, parts_.spec->activation, gate);
+  }
+  backend.matmul(gate, w.down, nullptr, out);
 }
 
 }  // namespace colibri::model

@@ -43,6 +43,7 @@ double yarn_frequency(const RopeSpec& spec, double frequency, int i) {
 double scaled_frequency(const RopeSpec& spec, double frequency, int i) {
   switch (spec.scaling) {
     case RopeScaling::kNone:
+    case RopeScaling::kLong:
       return frequency;
     case RopeScaling::kLinear:
       return frequency / spec.factor;
@@ -56,27 +57,34 @@ double scaled_frequency(const RopeSpec& spec, double frequency, int i) {
 
 }  // namespace
 
-std::vector<float> rope_inverse_frequencies(const RopeSpec& spec) {
+std::vector<float> rope_inverse_frequencies(const RopeSpec& spec, bool long_prompt) {
+  const std::vector<float>& divisors = long_prompt ? spec.long_divisors : spec.frequency_divisors;
   std::vector<float> result(static_cast<size_t>(spec.rotary_dim / 2));
   for (size_t i = 0; i < result.size(); ++i) {
     const double exponent = 2.0 * static_cast<double>(i) / spec.rotary_dim;
     double frequency = scaled_frequency(spec, exact_pow(spec.theta, -exponent), static_cast<int>(i));
-    if (!spec.frequency_divisors.empty()) frequency /= static_cast<double>(spec.frequency_divisors[i]);
+    if (!divisors.empty()) frequency /= static_cast<double>(divisors[i]);
     result[i] = static_cast<float>(frequency);
   }
   return result;
 }
 
-int64_t rope_table_floats(const RopeSpec& spec, int64_t positions) { return positions * (spec.rotary_dim / 2); }
+int64_t rope_table_floats(const RopeSpec& spec, int64_t positions) {
+  return positions * (spec.rotary_dim / 2) * (spec.has_long() ? 2 : 1);
+}
 
 void fill_rope_tables(const RopeSpec& spec, int64_t positions, float* cos, float* sin) {
-  const std::vector<float> frequencies = rope_inverse_frequencies(spec);
-  for (int64_t p = 0; p < positions; ++p) {
-    for (const float frequency : frequencies) {
-      // The reference multiplies position and frequency in float32; so must we, or late positions drift from it.
-      const float angle = static_cast<float>(p) * frequency;
-      *cos++ = static_cast<float>(exact_cos(angle) * spec.attention_factor);
-      *sin++ = static_cast<float>(exact_sin(angle) * spec.attention_factor);
+  for (const bool long_prompt : {false, true}) {
+    if (long_prompt && !spec.has_long()) return;
+    const std::vector<float> frequencies = rope_inverse_frequencies(spec, long_prompt);
+    const double factor = long_prompt ? spec.long_attention_factor : spec.attention_factor;
+    for (int64_t p = 0; p < positions; ++p) {
+      for (const float frequency : frequencies) {
+        // The reference multiplies position and frequency in float32; so must we, or late positions drift from it.
+        const float angle = static_cast<float>(p) * frequency;
+        *cos++ = static_cast<float>(exact_cos(angle) * factor);
+        *sin++ = static_cast<float>(exact_sin(angle) * factor);
+      }
     }
   }
 }

@@ -93,6 +93,9 @@ MatrixSource select_transposed(const MatrixSource& whole, int64_t first, int64_t
 /// An expert's three matrices on disk.
 struct ExpertSource {
   MatrixSource gate, up, down;
+  /// In memory, or null; they go into ExpertWeights as they are.
+  const float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
+
   int64_t packed_size() const { return gate.packed_size() + up.packed_size() + down.packed_size(); }
   int64_t file_size() const { return gate.file_size() + up.file_size() + down.file_size(); }
 };

@@ -23,6 +23,9 @@ class ResidentStore final : public ExpertStore {
       weights_[i].gate = place_one(experts[i].gate, arena, jobs);
       weights_[i].up = place_one(experts[i].up, arena, jobs);
       weights_[i].down = place_one(experts[i].down, arena, jobs);
+      weights_[i].gate_bias = experts[i].gate_bias;
+      weights_[i].up_bias = experts[i].up_bias;
+      weights_[i].down_bias = experts[i].down_bias;
     }
   }
 
@@ -55,6 +58,7 @@ class ResidentStore final : public ExpertStore {
   void end_lease() override { std::fill(wanted_.begin(), wanted_.end(), char{0}); }
 
   static PackedMatrix place_one(const MatrixSource& source, platform::Arena& arena, std::vector<LoadJob>& jobs) {
+    if (source.n == 0) return {};
     std::byte* data = arena.take(source.packed_size());
     jobs.push_back({source, data});
     return {source.encoding, source.n, source.k, data};

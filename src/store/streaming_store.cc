@@ -200,7 +200,8 @@ class StreamingStore final : public ExpertStore {
     weights_.resize(sources_.size());
     for (size_t i = 0; i < sources_.size(); ++i) {
       const auto shape = [](const MatrixSource& s) { return PackedMatrix{s.encoding, s.n, s.k, nullptr}; };
-      weights_[i] = {shape(sources_[i].gate), shape(sources_[i].up), shape(sources_[i].down)};
+      const ExpertSource& s = sources_[i];
+      weights_[i] = {shape(s.gate), shape(s.up), shape(s.down), s.gate_bias, s.up_bias, s.down_bias};
       pointers_.push_back(&weights_[i]);
     }
     rows_of_.resize(n);

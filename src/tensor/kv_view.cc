@@ -22,7 +22,9 @@ std::optional<KvType> kv_type_named(std::string_view name) {
   return std::nullopt;
 }
 
-int64_t KvView::key_bytes() const { return part_bytes(type, head_dim, head_dim); }
-int64_t KvView::value_bytes() const { return part_bytes(type, (head_dim + 15) / 16 * 16, head_dim); }
+int64_t KvView::key_bytes() const { return part_bytes(type, key_dim, key_dim); }
+int64_t KvView::value_bytes() const {
+  return part_bytes(type, (stored_value_dim() + 15) / 16 * 16, stored_value_dim());
+}
 
 }  // namespace colibri

@@ -94,10 +94,14 @@ struct PackedMatrix {
   int64_t panels() const { return (n + kPanelWidth - 1) / kPanelWidth; }
 };
 
-/// One gated MLP (an expert, a shared expert, a dense feed-forward): down(act(gate x) * up x).
+/// One MLP (an expert, a shared expert, a dense feed-forward): down(f(gate x, up x)), or down(f(up x)) without a gate.
 struct ExpertWeights {
-  PackedMatrix gate, up;  ///< [width, hidden]
+  PackedMatrix gate, up;  ///< [width, hidden]; gate.n = 0: there is none
   PackedMatrix down;      ///< [hidden, width]
+  // Added to what the matrix of the name gives; null: nothing.
+  const float* gate_bias = nullptr;  ///< [width]
+  const float* up_bias = nullptr;    ///< [width]
+  const float* down_bias = nullptr;  ///< [hidden]
 };
 
 /// Inputs that share a block of the file type: k must be a multiple. 1 for the plain kinds, 32, or 256.

@@ -1,8 +1,9 @@
 // CpuBackend: the operations of backend.h on a thread pool and the kernels of one instruction set level.
 //
-// One file per group of operations: matmul.cc, rows.cc, attention.cc, router.cc, experts.cc; create.cc makes one.
-// Operations cut their work into tasks by outputs or rows, never by terms of a sum, so that threads cannot change a
-// result. Ownership: owns its pool and one arena of scratch memory; nothing is allocated after creation.
+// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, select_keys.cc, router.cc, experts.cc,
+// recurrent.cc; create.cc makes one. Operations cut their work into tasks by outputs or rows, never by terms of a sum,
+// so that threads cannot change a result. Ownership: owns its pool and one arena of scratch memory; nothing is
+// allocated after creation.
 #pragma once
 
 #include <memory>
@@ -27,21 +28,41 @@ class CpuBackend final : public Backend {
 
   void embed(const PackedMatrix& table, std::span<const int32_t> ids, Rows out) override;
   void multiply(Rows x, std::span<const Product> products) override;
+  void multiply_groups(Rows x, std::span<const PackedMatrix> w, Rows y) override;
   void rms_norm(Rows x, const float* weight, float eps, Rows y) override;
-  void add(Rows x, Rows y) override;
+  void layer_norm(Rows x, const float* weight, const float* bias, float eps, Rows y) override;
+  void add_scaled(Rows x, float factor, Rows y) override;
+  void scale(Rows x, float factor) override;
+  void multiply_elements(Rows x, Rows y) override;
   void clamp(Rows x, float limit) override;
-  void silu_mul(Rows gate, Rows up, Rows out) override;
+  void soft_cap(Rows x, float cap) override;
+  void activate(Rows gate, Rows up, const Activation& activation, Rows out) override;
   void scale_by_sigmoid(Rows x, Rows gate) override;
+  void join_heads(Rows a, Rows b, int heads, Rows out) override;
   void rope(Rows x, int head_dim, std::span<const int32_t> positions, const RopeTable& table) override;
   void kv_append(Rows keys, Rows values, std::span<const AttentionSegment> segments) override;
   void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) override;
+  void select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
+                   KeySets chosen) override;
   void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) override;
-  void experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+  void weigh(Rows logits, const RouterParams& params, const int32_t* ids, float* weights) override;
+  void experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
                std::span<const ExpertWeights* const> experts, Rows out) override;
-  void begin_experts(Rows x, const int32_t* ids, const float* weights, int top_k,
+  void begin_experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
                      std::span<const ExpertWeights* const> experts, Rows out) override;
   void add_experts(std::span<const int32_t> numbers) override;
   void end_experts() override;
+  void mul(Columns a, Columns b, Columns out) override;
+  void sigmoid(Columns x, Columns out) override;
+  void l2_norm(Columns x, int64_t head_dim, float scale, Columns y) override;
+  void causal_conv(Columns x, std::span<const RecurrentSegment> segments, const ConvParams& params,
+                   Columns out) override;
+  void decay(Columns x, const DecayParams& params, Columns out) override;
+  void delta_rule(const DeltaRuleInputs& in, std::span<const RecurrentSegment> segments, const DeltaRuleParams& params,
+                  Columns out) override;
+  void mamba2(const Mamba2Inputs& in, std::span<const RecurrentSegment> segments, const Mamba2Params& params,
+              Columns out) override;
+  void gated_norm(Columns x, Columns gate, const GatedNormParams& params, Columns out) override;
 
  private:
   /// Rows of inputs in the forms that kernels read; a form that no matrix needs may be missing.
@@ -69,14 +90,18 @@ class CpuBackend final : public Backend {
     Rows x;
     const int32_t* ids;
     const float* weights;
-    int top_k;
+    ExpertParams params;
     std::span<const ExpertWeights* const> experts;
     Rows out;
     bool apart;                             ///< outputs are kept apart until end_experts
     int64_t n_active = 0;                   ///< experts that have rows: scratch_.active[0 .. n_active)
-    const ExpertWeights* sample = nullptr;  ///< one of them; all have its shape
+    int64_t first_identity = 0;             ///< slots from here on belong to identity experts
+    const ExpertWeights* sample = nullptr;  ///< one of the active ones; all have its shape
     InputRows inputs{}, hidden{};           ///< by slot
     bool float_inputs = false, strip_inputs = false, float_hidden = false, strip_hidden = false;
+
+    int64_t slots() const { return x.rows * params.top_k; }
+    int64_t width() const { return sample != nullptr ? sample->up.n : 0; }  ///< of the hidden rows
   };
 
   /// Calls body(row) for every row; in parallel when `elements` per row make it worth waking anybody.
@@ -97,6 +122,8 @@ class CpuBackend final : public Backend {
     return scratch + thread * each;
   }
 
+  void select_rows(Rows q, Rows weights, const AttentionSegment& segment, int64_t first, int64_t n, int64_t top_k,
+                   KeySets chosen);
   void quantise_rows(Rows x);
   InputRows input_rows(Rows x, bool floats, bool strips);
   void multiply_panels(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,
@@ -106,18 +133,25 @@ class CpuBackend final : public Backend {
   void multiply_floats(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels, const float* bias,
                        OutputTile out, int thread);
   void multiply_expanded(TileJob job, const PackedMatrix& w, int64_t panel, int thread);
+  InputRows group_inputs(Rows x, const PackedMatrix& w, int64_t first_column, int thread);
+
+  void share_route(const RouteJob& whole);
 
   void start_experts(const ExpertCall& call);
   void group_rows(ExpertCall& call);
+  void count_rows(ExpertCall& call);
   void check_experts(ExpertCall& call);
   ExpertGroup group_of(int32_t expert) const;
+  float output_weight(int64_t slot) const;
   void gate_and_up(std::span<const int32_t> numbers);
+  void activate_row(int64_t slot, float* gate, float* up, int64_t n);
   void store_hidden(const float* hidden, int64_t slot, int64_t strip, int64_t n);
   void down(std::span<const int32_t> numbers);
   void down_apart(std::span<const int32_t> numbers);
 
   const Isa& isa_;
   const KernelTable& kernels_;
+  const RecurrentTable& recurrent_;
   const BackendLimits limits_;
   const bool float_activations_;
   const int router_threads_;

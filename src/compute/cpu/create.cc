@@ -26,6 +26,7 @@ CpuBackend::CpuBackend(const Isa& isa, const BackendOptions& options, std::uniqu
                        platform::Arena arena)
     : isa_(isa),
       kernels_(*isa.kernels),
+      recurrent_(*isa.recurrent),
       limits_(options.limits),
       float_activations_(options.float_activations),
       router_threads_(options.router_threads),

@@ -165,6 +165,35 @@ TEST(Equality, ProductsOfOneInputAreWhatEachWouldBeAlone) {
   }
 }
 
+void expect_equal_groups(Random& random, Encoding encoding, int64_t rows, const Machines& all) {
+  const int64_t groups = 1 + random.below(6), n = 1 + random.below(70), block = block_inputs(encoding);
+  const int64_t k = block == 1 ? 1 + random.below(90) : block * (1 + random.below(block == 256 ? 2 : 12));
+  std::vector<Weights> owned;
+  std::vector<PackedMatrix> w;
+  for (int64_t g = 0; g < groups; ++g) w.push_back(owned.emplace_back(random_weights(random, encoding, n, k)).packed);
+  Block x = random_block(random, rows, groups * k), alone(rows, groups * n), slice(rows, k), product(rows, n);
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(x.rows().row(r) + g * k, k, slice.rows().row(r));
+    all.back().backend->matmul(slice.rows(), w[static_cast<size_t>(g)], nullptr, product.rows());
+    for (int64_t r = 0; r < rows; ++r) std::copy_n(product.rows().row(r), n, alone.rows().row(r) + g * n);
+  }
+  const auto run = [&](Backend& backend, int64_t first, int64_t count, Rows out) {
+    backend.multiply_groups(x.rows().slice(first, count), w, out);
+    for (int64_t r = 0; r < count; ++r)
+      ASSERT_EQ(0, std::memcmp(out.row(r), alone.rows().row(first + r), static_cast<size_t>(out.width) * sizeof(float)))
+          << name(encoding) << ", " << groups << " groups of [" << n << ", " << k << "]";
+  };
+  expect_equal_everywhere(random, rows, groups * n, run, all);
+}
+
+TEST(Equality, GroupedProductsAreWhatEachGroupWouldBeAlone) {
+  Random random(14);
+  for (Encoding encoding : kEncodings)
+    for (int64_t rows : {int64_t{1}, int64_t{11}, kRowBlock + 5})
+      for (const Machines* all : {&machines(), &machines_without_quantised_activations()})
+        expect_equal_groups(random, encoding, rows, *all);
+}
+
 TEST(Equality, MatmulOfSubnormalAndHugeNumbers) {
   Random random(2);
   for (int trial = 0; trial < 10; ++trial) {
@@ -183,14 +212,21 @@ TEST(Equality, MatmulOfSubnormalAndHugeNumbers) {
 TEST(Equality, OperationsOnRows) {
   Random random(3);
   for (int trial = 0; trial < 25; ++trial) {
-    const int64_t rows = 1 + random.below(40), n = 1 + random.below(300);
+    const int64_t rows = 1 + random.below(40), heads = 1 + random.below(9), n = heads * (1 + random.below(40));
+    const int64_t gates[] = {1, heads, n};
     Block x = random_block(random, rows, n, 20.0f), y = random_block(random, rows, n),
-          gate = random_block(random, rows, 1, 9.0f);
+          gate = random_block(random, rows, gates[trial % 3], 9.0f);
     expect_equal_everywhere(random, rows, n, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
-      backend.silu_mul(x.rows().slice(first, count), y.rows().slice(first, count), out);
-      backend.add(out, x.rows().slice(first, count));
+      const Rows some_x = x.rows().slice(first, count), some_y = y.rows().slice(first, count);
+      backend.activate(some_x, some_y, kActivations[trial % std::size(kActivations)], out);
+      backend.add(out, some_x);
       backend.scale_by_sigmoid(out, gate.rows().slice(first, count));
-      backend.rms_norm(out, y.values.data(), 1e-6f, out);
+      backend.rms_norm(out, trial % 2 == 0 ? y.values.data() : nullptr, 1e-6f, out);
+      backend.multiply_elements(out, some_x);
+      backend.add_scaled(out, 0.37f, some_y);
+      backend.soft_cap(out, 3.0f);
+      backend.layer_norm(out, x.values.data(), y.values.data(), 1e-5f, out);
+      backend.scale(out, 0.3f);
       backend.clamp(out, 0.9f);
     });
   }
@@ -204,7 +240,8 @@ TEST(Equality, Rope) {
               rotary = 2 * static_cast<int>(1 + random.below(head_dim / 2));
     Block x = random_block(random, rows, heads * head_dim);
     Block cosines = random_block(random, rows, rotary / 2), sines = random_block(random, rows, rotary / 2);
-    const RopeTable table{trial % 2 == 0, rotary, cosines.values.data(), sines.values.data()};
+    const auto offset = static_cast<int>(random.below(head_dim - rotary + 1));
+    const RopeTable table{trial % 2 == 0, rotary, cosines.values.data(), sines.values.data(), offset, trial % 4 < 2};
     std::vector<int32_t> positions;
     for (int64_t r = 0; r < rows; ++r) positions.push_back(static_cast<int32_t>(random.below(rows)));
     expect_equal_everywhere(random, rows, x.width, [&](Backend& backend, int64_t first, int64_t count, Rows out) {
@@ -318,24 +355,6 @@ TEST(Equality, Route) {
   }
 }
 
-/// Some experts with encodings drawn for each matrix.
-struct RandomExperts {
-  std::vector<Weights> matrices;
-  std::vector<ExpertWeights> weights;
-  std::vector<const ExpertWeights*> pointers;
-
-  RandomExperts(Random& random, int64_t n, int64_t hidden, int64_t width) {
-    const auto draw = [&](int64_t outputs, int64_t inputs) {
-      Encoding encoding = kEncodings[static_cast<size_t>(random.below(kEncodingCount))];
-      if (inputs % block_inputs(encoding) != 0) encoding = Encoding::kQ4_0;
-      matrices.push_back(random_weights(random, encoding, outputs, inputs));
-      return matrices.back().packed;
-    };
-    for (int64_t e = 0; e < n; ++e) weights.push_back({draw(width, hidden), draw(width, hidden), draw(hidden, width)});
-    for (const ExpertWeights& w : weights) pointers.push_back(&w);
-  }
-};
-
 /// The experts that rows chose, ascending; shuffled in groups when any order is allowed.
 std::vector<std::vector<int32_t>> arrivals(Random& random, std::span<const int32_t> ids, bool any_order) {
   std::vector<int32_t> chosen(ids.begin(), ids.end());
@@ -355,29 +374,39 @@ std::vector<std::vector<int32_t>> arrivals(Random& random, std::span<const int32
 
 /// All at once, or as they might arrive from a disk.
 void run_experts(Random& random, Backend& backend, Rows x, std::span<const int32_t> ids, const float* weights,
-                 int top_k, std::span<const ExpertWeights* const> experts, Rows out) {
-  if (random.below(2) == 0) return backend.experts(x, ids.data(), weights, top_k, experts, out);
-  backend.begin_experts(x, ids.data(), weights, top_k, experts, out);
-  for (const auto& group : arrivals(random, ids, x.rows <= test_limits().max_apart_rows)) backend.add_experts(group);
+                 const ExpertParams& params, std::span<const ExpertWeights* const> experts, Rows out) {
+  if (random.below(2) == 0) return backend.experts(x, ids.data(), weights, params, experts, out);
+  std::vector<int32_t> with_weights;
+  std::copy_if(ids.begin(), ids.end(), std::back_inserter(with_weights),
+               [&experts](int32_t id) { return id < static_cast<int32_t>(experts.size()); });
+  backend.begin_experts(x, ids.data(), weights, params, experts, out);
+  for (const auto& group : arrivals(random, with_weights, x.rows <= test_limits().max_apart_rows))
+    backend.add_experts(group);
   backend.end_experts();
 }
 
 void expect_equal_experts(Random& random, const Machines& all) {
   const int64_t hidden = 32 * (1 + random.below(12)), width = 32 * (1 + random.below(12)),
                 n_experts = 1 + random.below(12), rows = 1 + random.below(60);
-  const int top_k = 1 + static_cast<int>(random.below(std::min<int64_t>(6, n_experts)));
-  const RandomExperts experts(random, n_experts, hidden, width);
+  ExpertParams params;
+  params.top_k = 1 + static_cast<int>(random.below(std::min<int64_t>(6, n_experts)));
+  params.activation = kActivations[random.below(std::size(kActivations))];
+  params.n_identity = random.below(3) == 0 ? 1 + static_cast<int>(random.below(4)) : 0;
+  const bool biased = random.below(3) == 0;
+  params.weight_on_input = !biased && random.below(3) == 0;
+  const RandomExperts experts(random, n_experts, hidden, width, is_gated(params.activation), biased);
+  const int64_t n_ids = n_experts + params.n_identity, top_k = params.top_k;
   std::vector<int32_t> ids;
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t start = random.below(n_experts);
-    for (int j = 0; j < top_k; ++j) ids.push_back(static_cast<int32_t>((start + 5 * j) % n_experts));
+    const int64_t start = random.below(n_ids);
+    for (int64_t j = 0; j < top_k; ++j) ids.push_back(static_cast<int32_t>((start + 5 * j) % n_ids));
   }
   Block x = random_block(random, rows, hidden), mix = random_block(random, rows, top_k);
   expect_equal_everywhere(
       random, rows, hidden,
       [&](Backend& backend, int64_t first, int64_t count, Rows out) {
         const std::span<const int32_t> chosen(ids.data() + first * top_k, static_cast<size_t>(count * top_k));
-        run_experts(random, backend, x.rows().slice(first, count), chosen, mix.rows().row(first), top_k,
+        run_experts(random, backend, x.rows().slice(first, count), chosen, mix.rows().row(first), params,
                     experts.pointers, out);
       },
       all);

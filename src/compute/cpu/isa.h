@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "compute/cpu/kernels/kernel_table.h"
+#include "compute/cpu/kernels/recurrent_table.h"
 #include "platform/cpu.h"
 
 namespace colibri::compute {
@@ -19,6 +20,7 @@ struct Isa {
   bool (*permitted)();         ///< the operating system lets us use it, asked when first needed; null: no need to ask
   const KernelTable* kernels;  ///< null where this build has none that could run
   bool own_kernels;            ///< "auto" chooses among these
+  const RecurrentTable* recurrent;  ///< never null where kernels is not
 };
 
 /// Every level that --isa accepts, best first.

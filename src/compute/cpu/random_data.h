@@ -151,12 +151,14 @@ struct Cache {
   std::vector<uint64_t> memory;
   KvView view;
 
-  Cache(KvType type, int kv_heads, int head_dim, int64_t capacity) : view{nullptr, type, capacity, kv_heads, head_dim} {
-    view.capacity = (capacity + KvView::kTile - 1) / KvView::kTile * KvView::kTile;
+  explicit Cache(const KvView& shape) : view(shape) {
+    view.capacity = (shape.capacity + KvView::kTile - 1) / KvView::kTile * KvView::kTile;
     memory.resize(static_cast<size_t>(view.bytes()) / sizeof(uint64_t));
     view.data = reinterpret_cast<std::byte*>(memory.data());
     forget();
   }
+  Cache(KvType type, int kv_heads, int head_dim, int64_t capacity)
+      : Cache(KvView{nullptr, type, capacity, kv_heads, head_dim, head_dim}) {}
   Cache(int kv_heads, int head_dim, int64_t capacity) : Cache(KvType::kF32, kv_heads, head_dim, capacity) {}
   Cache(const Cache&) = delete;
 

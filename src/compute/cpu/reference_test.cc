@@ -187,21 +187,93 @@ TEST_P(Reference, RmsNormDividesByTheRootOfTheMeanSquare) {
                     static_cast<double>(row[i]) / root * static_cast<double>(weight.values[static_cast<size_t>(i)]),
                     2e-6);
     }
+    Block plain(3, n);
+    backend_->rms_norm(x.rows(), nullptr, 1e-5f, plain.rows());
+    for (size_t i = 0; i < y.values.size(); ++i)
+      ASSERT_EQ(plain.values[i] * weight.values[i % static_cast<size_t>(n)], y.values[i]) << "without a weight";
     backend_->rms_norm(x.rows(), weight.values.data(), 1e-5f, x.rows());
     EXPECT_EQ(x, y) << "in place";
   }
 }
 
+TEST_P(Reference, LayerNormTakesAwayTheMeanAndDividesByTheDeviation) {
+  for (int64_t n : {1, 15, 16, 17, 100}) {
+    Block x = random_block(random_, 3, n), weight = random_block(random_, 1, n), bias = random_block(random_, 1, n),
+          y(3, n);
+    for (float& v : x.values) v += 5;
+    backend_->layer_norm(x.rows(), weight.values.data(), bias.values.data(), 1e-5f, y.rows());
+    for (int64_t r = 0; r < 3; ++r) {
+      const float* row = x.rows().row(r);
+      const double mean = std::accumulate(row, row + n, 0.0) / static_cast<double>(n);
+      double variance = 0;
+      for (int64_t i = 0; i < n; ++i)
+        variance += std::pow(static_cast<double>(row[i]) - mean, 2) / static_cast<double>(n);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_NEAR(y.rows().row(r)[i],
+                    (static_cast<double>(row[i]) - mean) / std::sqrt(variance + 1e-5) *
+                            static_cast<double>(weight.values[static_cast<size_t>(i)]) +
+                        static_cast<double>(bias.values[static_cast<size_t>(i)]),
+                    1e-5)
+            << n << " elements";
+    }
+    backend_->layer_norm(x.rows(), weight.values.data(), bias.values.data(), 1e-5f, x.rows());
+    EXPECT_EQ(x, y) << "in place";
+  }
+}
+
+double activated(const Activation& a, double g, double u) {
+  const auto limit = static_cast<double>(a.limit);
+  const double low_g = std::min(g, limit), low_u = std::clamp(u, -limit, limit);
+  switch (a.kind) {
+    case ActivationKind::kSilu:
+      return g * sigmoid(g) * u;
+    case ActivationKind::kGeluTanh:
+      return g / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * u;
+    case ActivationKind::kRelu2:
+      return g > 0 ? g * g : 0;
+    case ActivationKind::kSiluClamped:
+      return low_g * sigmoid(low_g) * low_u;
+    default:
+      return (low_u + 1) * low_g * sigmoid(static_cast<double>(a.alpha) * low_g);
+  }
+}
+
 TEST_P(Reference, ActivationsFollowTheirFormulas) {
-  Block gate = random_block(random_, 2, 53, 30.0f), up = random_block(random_, 2, 53), out(2, 53), x = up;
-  backend_->silu_mul(gate.rows(), up.rows(), out.rows());
-  Block gates(2, 1);
-  gates.values = {0.75f, -3.0f};
-  backend_->scale_by_sigmoid(x.rows(), gates.rows());
-  for (size_t i = 0; i < out.values.size(); ++i) {
-    const double g = static_cast<double>(gate.values[i]), u = static_cast<double>(up.values[i]);
-    ASSERT_NEAR(out.values[i], g * sigmoid(g) * u, 3e-7 * std::abs(g) + 1e-30);
-    ASSERT_NEAR(x.values[i], u * sigmoid(static_cast<double>(gates.values[i / 53])), 2e-7);
+  for (const Activation& activation : kActivations) {
+    Block gate = random_block(random_, 2, 53, 9.0f), up = random_block(random_, 2, 53, 4.0f), out(2, 53);
+    backend_->activate(gate.rows(), is_gated(activation) ? up.rows() : Rows{}, activation, out.rows());
+    for (size_t i = 0; i < out.values.size(); ++i) {
+      const double g = static_cast<double>(gate.values[i]), u = static_cast<double>(up.values[i]);
+      ASSERT_NEAR(out.values[i], activated(activation, g, u), 4e-7 * (1 + std::abs(g)) * (1 + std::abs(u)))
+          << static_cast<int>(activation.kind) << " of " << g << ", " << u;
+    }
+    backend_->activate(gate.rows(), up.rows(), activation, gate.rows());
+    EXPECT_EQ(gate, out) << "in place";
+  }
+}
+
+TEST_P(Reference, ActivationsShowNan) {
+  for (const Activation& activation : kActivations) {
+    Block gate(1, 2), up(1, 2), out(1, 2);
+    gate.values = {NAN, 1.0f};
+    up.values = {1.0f, NAN};
+    backend_->activate(gate.rows(), up.rows(), activation, out.rows());
+    EXPECT_TRUE(std::isnan(out.values[0]));
+    EXPECT_EQ(std::isnan(out.values[1]), is_gated(activation));
+  }
+}
+
+TEST_P(Reference, EveryGateCountsForItsRunOfElements) {
+  for (int64_t gates : {1, 3, 51}) {
+    Block x = random_block(random_, 2, 51), gate = random_block(random_, 2, gates, 8.0f), scaled = x;
+    backend_->scale_by_sigmoid(scaled.rows(), gate.rows());
+    for (int64_t r = 0; r < 2; ++r)
+      for (int64_t i = 0; i < 51; ++i)
+        ASSERT_NEAR(scaled.rows().row(r)[i],
+                    static_cast<double>(x.rows().row(r)[i]) *
+                        sigmoid(static_cast<double>(gate.rows().row(r)[i / (51 / gates)])),
+                    2e-7)
+            << gates << " gates";
   }
 }
 
@@ -209,7 +281,7 @@ TEST_P(Reference, SiluOfExtremesHasNoOverflow) {
   Block gate(1, 5), up(1, 5), out(1, 5);
   gate.values = {-1000.0f, 1000.0f, -88.0f, 0.0f, -0x1.fffffep127f};
   up.values.assign(5, 1.0f);
-  backend_->silu_mul(gate.rows(), up.rows(), out.rows());
+  backend_->activate(gate.rows(), up.rows(), {}, out.rows());
   EXPECT_EQ(out.values, (std::vector<float>{0.0f, 1000.0f, out.values[2], 0.0f, 0.0f}));
   EXPECT_NEAR(out.values[2], 0.0, 1e-36);
 }
@@ -228,6 +300,49 @@ TEST_P(Reference, AddAndClamp) {
     }
   }
   EXPECT_TRUE(std::isnan(clamped.values[3])) << "a NaN must stay visible";
+}
+
+TEST_P(Reference, ScaledSumsProductsAndSoftCaps) {
+  const Block x = random_block(random_, 2, 21, 90.0f);
+  Block y = random_block(random_, 2, 21, 4.0f), sum = x, scaled = x, product = x, capped = x;
+  backend_->add_scaled(sum.rows(), 0.22f, y.rows());
+  backend_->scale(scaled.rows(), 0.22f);
+  backend_->multiply_elements(product.rows(), y.rows());
+  backend_->soft_cap(capped.rows(), 30.0f);
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    const float part = 0.22f * y.values[i];
+    ASSERT_EQ(sum.values[i], x.values[i] + part);
+    ASSERT_EQ(scaled.values[i], x.values[i] * 0.22f);
+    ASSERT_EQ(product.values[i], x.values[i] * y.values[i]);
+    ASSERT_NEAR(capped.values[i], 30 * std::tanh(static_cast<double>(x.values[i]) / 30), 1e-5);
+  }
+}
+
+TEST_P(Reference, RopeTurnsTheMiddleOfAHeadAndBack) {
+  for (bool interleaved : {false, true}) {
+    const int head_dim = 50, rotary = 36, first = 11;
+    const std::vector<int32_t> positions = {1, 0, 2};
+    Block x = random_block(random_, 3, 2 * head_dim), turned = x, slices(3, 2 * rotary);
+    Block cosines(3, rotary / 2), sines(3, rotary / 2);
+    for (size_t i = 0; i < cosines.values.size(); ++i) {
+      cosines.values[i] = std::cos(static_cast<float>(i));
+      sines.values[i] = std::sin(static_cast<float>(i));
+    }
+    const Rows heads = x.rows().reshaped(head_dim), by_slice = slices.rows().reshaped(rotary);
+    for (int64_t h = 0; h < heads.rows; ++h) std::copy_n(heads.row(h) + first, rotary, by_slice.row(h));
+    RopeTable table{interleaved, rotary, cosines.values.data(), sines.values.data()};
+    backend_->rope(slices.rows(), rotary, positions, table);
+    table.first = first;
+    backend_->rope(turned.rows(), head_dim, positions, table);
+    for (int64_t h = 0; h < heads.rows; ++h)
+      for (int i = 0; i < head_dim; ++i) {
+        const bool turns = i >= first && i < first + rotary;
+        ASSERT_EQ(turned.rows().reshaped(head_dim).row(h)[i], turns ? by_slice.row(h)[i - first] : heads.row(h)[i]);
+      }
+    table.inverse = true;
+    backend_->rope(turned.rows(), head_dim, positions, table);
+    for (size_t i = 0; i < x.values.size(); ++i) ASSERT_NEAR(turned.values[i], x.values[i], 1e-6);
+  }
 }
 
 TEST_P(Reference, RopeTurnsPairsAndLeavesTheRest) {
@@ -439,43 +554,79 @@ TEST_P(Reference, RouteOfNanLogitsStillGivesDifferentExperts) {
   EXPECT_LT(ids.back(), 8);
 }
 
-TEST_P(Reference, ExpertsAreTheWeightedSumOfTheirFeedForwards) {
-  const int64_t hidden = 64, width = 32, rows = 30, n_experts = 9;
-  const int top_k = 3;
-  std::vector<Weights> gate, up, down;
-  std::vector<ExpertWeights> weights;
-  std::vector<const ExpertWeights*> experts(n_experts, nullptr);
-  for (int64_t e = 0; e < n_experts; ++e) {
-    const Encoding encoding = kEncodings[static_cast<size_t>(e % 8)];
-    gate.push_back(random_weights(random_, encoding, width, hidden));
-    up.push_back(random_weights(random_, encoding, width, hidden));
-    down.push_back(random_weights(random_, encoding, hidden, width));
-    weights.push_back({gate.back().packed, up.back().packed, down.back().packed});
+/// What an expert makes of a row, and in `size` the sum of the magnitudes that it adds up to.
+double expert_output(RandomExperts& experts, size_t e, const float* hidden, int64_t column, double* size) {
+  Block& down = experts.matrices[3 * e + 2].dense;
+  const float* w = down.rows().row(column);
+  const double bias =
+      experts.biases.empty() ? 0 : static_cast<double>(experts.biases[3 * e + 2].values[static_cast<size_t>(column)]);
+  *size = std::abs(bias);
+  for (int64_t i = 0; i < down.width; ++i)
+    *size += std::abs(static_cast<double>(hidden[i]) * static_cast<double>(w[i]));
+  return dot(hidden, w, down.width) + bias;
+}
+
+Block expert_hidden(RandomExperts& experts, size_t e, const Activation& activation, const float* x, double factor) {
+  Weights &gate = experts.matrices[3 * e], &up = experts.matrices[3 * e + 1];
+  const int64_t width = up.packed.n, k = up.packed.k;
+  Block hidden(1, width);
+  for (int64_t i = 0; i < width; ++i) {
+    const auto value = [&](Weights& w, size_t which) {
+      const double bias = experts.biases.empty()
+                              ? 0
+                              : static_cast<double>(experts.biases[3 * e + which].values[static_cast<size_t>(i)]);
+      return factor * dot(x, w.dense.rows().row(i), k) + bias;
+    };
+    const double u = value(up, 1), g = is_gated(activation) ? value(gate, 0) : u;
+    hidden.values[static_cast<size_t>(i)] = static_cast<float>(activated(activation, g, u));
   }
-  Block x = random_block(random_, rows, hidden), out(rows, hidden), mix = random_block(random_, rows, top_k);
+  return hidden;
+}
+
+void expect_weighted_sums(Backend& backend, Random& random, const ExpertParams& params, bool biased) {
+  const int64_t hidden = 64, width = 32, rows = 30, n_experts = 9, top_k = params.top_k;
+  const int64_t n_ids = n_experts - 1 + params.n_identity;
+  RandomExperts experts(random, n_experts, hidden, width, is_gated(params.activation), biased);
+  Block x = random_block(random, rows, hidden), out(rows, hidden), mix = random_block(random, rows, top_k);
   std::vector<int32_t> ids;
   for (int64_t r = 0; r < rows; ++r)
-    for (int j = 0; j < top_k; ++j) ids.push_back(static_cast<int32_t>((r * r + 3 * j + 5) % (n_experts - 1)));
-  for (int32_t e : ids) experts[static_cast<size_t>(e)] = &weights[static_cast<size_t>(e)];
-  ASSERT_EQ(experts.back(), nullptr) << "one expert without rows";
-  float_backend_->experts(x.rows(), ids.data(), mix.values.data(), top_k, experts, out.rows());
+    for (int64_t j = 0; j < top_k; ++j) {
+      const auto id = static_cast<int32_t>((r * r + 3 * j + 5) % n_ids);
+      ids.push_back(id < n_experts - 1 ? id : id + 1);
+    }
+  experts.pointers.back() = nullptr;  // nobody chose the last one that has weights
+  backend.experts(x.rows(), ids.data(), mix.values.data(), params, experts.pointers, out.rows());
   for (int64_t r = 0; r < rows; ++r) {
-    std::vector<double> expected(hidden);
-    for (size_t j = 0; j < top_k; ++j) {
-      const auto e = static_cast<size_t>(ids[static_cast<size_t>(r) * top_k + j]);
-      Block h(1, width);
-      for (int64_t i = 0; i < width; ++i) {
-        const double g = dot(x.rows().row(r), gate[e].dense.rows().row(i), hidden);
-        const double u = dot(x.rows().row(r), up[e].dense.rows().row(i), hidden);
-        h.values[static_cast<size_t>(i)] = static_cast<float>(g * sigmoid(g) * u);
+    std::vector<double> expected(hidden), sizes(hidden, 1);
+    for (int64_t j = 0; j < top_k; ++j) {
+      const auto e = static_cast<size_t>(ids[static_cast<size_t>(r * top_k + j)]);
+      const double weight = static_cast<double>(mix.rows().row(r)[j]);
+      const bool identity = e >= static_cast<size_t>(n_experts), on_input = params.weight_on_input && !identity;
+      Block h;
+      if (!identity) h = expert_hidden(experts, e, params.activation, x.rows().row(r), on_input ? weight : 1);
+      for (int64_t i = 0; i < hidden; ++i) {
+        double size = 1;
+        const double output =
+            identity ? static_cast<double>(x.rows().row(r)[i]) : expert_output(experts, e, h.values.data(), i, &size);
+        expected[static_cast<size_t>(i)] += (on_input ? 1 : weight) * output;
+        sizes[static_cast<size_t>(i)] += size;
       }
-      for (int64_t i = 0; i < hidden; ++i)
-        expected[static_cast<size_t>(i)] +=
-            static_cast<double>(mix.rows().row(r)[j]) * dot(h.values.data(), down[e].dense.rows().row(i), width);
     }
     for (int64_t i = 0; i < hidden; ++i)
-      ASSERT_NEAR(out.rows().row(r)[i], expected[static_cast<size_t>(i)], 1e-3) << "row " << r;
+      ASSERT_NEAR(out.rows().row(r)[i], expected[static_cast<size_t>(i)], 1e-5 * sizes[static_cast<size_t>(i)])
+          << "row " << r << ", activation " << static_cast<int>(params.activation.kind);
   }
+}
+
+TEST_P(Reference, ExpertsAreTheWeightedSumOfTheirFeedForwards) {
+  for (const Activation& activation : kActivations)
+    for (bool biased : {false, true}) expect_weighted_sums(*float_backend_, random_, {3, activation}, biased);
+}
+
+TEST_P(Reference, ExpertsMayBeTheIdentityAndMayWeighTheirInputs) {
+  expect_weighted_sums(*float_backend_, random_, {3, {}, false, 4}, false);
+  expect_weighted_sums(*float_backend_, random_, {1, {}, true}, false);
+  expect_weighted_sums(*float_backend_, random_, {3, kActivations[2], true, 2}, false);
 }
 
 }  // namespace

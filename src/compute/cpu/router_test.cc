@@ -96,11 +96,13 @@ void expect_reference(const float* logits, const RouterParams& p, const int32_t*
     if (std::isnan(keys[e])) terms[e] = 0;
     chosen += terms[e];
   }
-  const double by = p.renormalise ? chosen + p.sum_offset : p.kind == RouterKind::kSoftmax ? total : 1;
+  const double whole = p.kind == RouterKind::kSoftmax ? total : 1;
+  const double by = p.renormalise ? std::max(chosen + p.sum_offset, p.sum_floor * whole) : whole;
   for (int j = 0; j < p.top_k; ++j) {
     const auto e = static_cast<size_t>(order[static_cast<size_t>(j)]);
     ASSERT_EQ(ids[j], order[static_cast<size_t>(j)]) << "choice " << j;
-    ASSERT_NEAR(weights[j], by > 0 ? p.scale * terms[e] / by : 0, 2e-6) << "choice " << j;
+    const double scale = p.scale * (p.expert_scale != nullptr ? p.expert_scale[e] : 1.0f);
+    ASSERT_NEAR(weights[j], by > 0 ? scale * terms[e] / by : 0, 2e-6) << "choice " << j;
   }
 }
 
@@ -108,7 +110,7 @@ void expect_reference(const float* logits, const RouterParams& p, const int32_t*
 
 struct Problem {
   RouterParams params;
-  Block logits, bias;
+  Block logits, bias, expert_scale;
 };
 
 /// Many ties: logits and biases are multiples of 1/4 and 1/8. Some rows have NaN and -infinity.
@@ -125,6 +127,7 @@ Problem random_problem(Random& random) {
   p.top_k = 1 + static_cast<int>(random.below(random.below(4) == 0 ? most : std::min(most, 10)));
   p.renormalise = random.below(2) == 0;
   p.sum_offset = random.below(2) == 0 ? 1e-20f : 0.0f;
+  p.sum_floor = random.below(3) == 0 ? 0.6f : 0.0f;
   p.scale = random.below(2) == 0 ? 1.0f : 2.5f;
   q.logits = random_block(random, 1 + random.below(40), p.n_experts, random.below(2) == 0 ? 4.0f : 1.0f);
   for (float& v : q.logits.values) v = std::round(4 * v) / 4;
@@ -134,6 +137,8 @@ Problem random_problem(Random& random) {
   q.bias = random_block(random, 1, p.n_experts);
   for (float& v : q.bias.values) v = std::round(8 * v) / 8;
   if (random.below(2) == 0) p.bias = q.bias.values.data();
+  q.expert_scale = random_block(random, 1, p.n_experts);
+  if (random.below(3) == 0) p.expert_scale = q.expert_scale.values.data();
   return q;
 }
 
@@ -176,6 +181,110 @@ TEST(Router, RowsDoNotDependOnTheRowsBesideThem) {
       }
     }
   });
+}
+
+TEST(Router, WeighsGivenIdsLikeThoseThatItChooses) {
+  Random random(15);
+  for (int trial = 0; trial < 200; ++trial) {
+    Problem q = random_problem(random);
+    for (float& v : q.logits.values)
+      if (!std::isfinite(v)) v = -2.0f;
+    Routes expected = run(kScalarKernels, q.logits.rows(), q.params);
+    for_each_level([&](const Isa& isa) {
+      Block weights(q.logits.rows().rows, q.params.top_k);
+      const RouteJob job{q.logits.values.data(), q.logits.rows().rows, q.params, nullptr,
+                         weights.values.data(),  expected.ids.data()};
+      isa.kernels->route(&job);
+      ASSERT_EQ(weights, expected.weights) << isa.name << " trial " << trial;
+    });
+  }
+}
+
+TEST(Router, WeighsAnyIdsInAnyOrder) {
+  RouterParams p = softmax(4, 3, true);
+  p.kind = RouterKind::kSqrtSoftplus;
+  p.scale = 1.5f;
+  Block logits(2, 4);
+  logits.values = {0.5f, -1.0f, 2.0f, kNan, 3.0f, 0.25f, -kInfinity, 1.0f};
+  const std::vector<int32_t> ids = {1, 3, 2, 0, 0, 2};
+  Block weights(2, 3);
+  test_backend("auto")->weigh(logits.rows(), p, ids.data(), weights.values.data());
+  const auto score = [](double logit) { return std::sqrt(std::log1p(std::exp(logit))); };
+  const double sum = score(-1) + score(2);
+  const double expected[] = {1.5 * score(-1) / sum, 0, 1.5 * score(2) / sum, 0.75, 0.75, 0};
+  for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(weights.values[i], expected[i], 1e-6) << i;
+}
+
+// ---- the sparse mixer ----
+
+RouterParams mixer(int n_experts, float jitter) {
+  RouterParams p = softmax(n_experts, 2, false);
+  p.kind = RouterKind::kSparseMixer;
+  p.jitter = jitter;
+  return p;
+}
+
+/// The weight of the best expert but `without`, among the logits near it.
+double mixer_weight(const float* logits, const RouterParams& p, int32_t id, int32_t without) {
+  double total = 0;
+  const double own = static_cast<double>(logits[id]);
+  for (int e = 0; e < p.n_experts; ++e) {
+    const double logit = static_cast<double>(logits[e]);
+    const bool near = (own - logit) / std::max(std::fabs(logit), own) <= 2 * static_cast<double>(p.jitter);
+    if (e != without && near) total += std::exp(logit - own);
+  }
+  return 1 / total;
+}
+
+TEST(Router, SparseMixerWeighsEachChoiceAmongItsNeighbours) {
+  Random random(16);
+  for (int trial = 0; trial < 200; ++trial) {
+    RouterParams p = mixer(2 + static_cast<int>(random.below(30)), random.below(2) == 0 ? 0.01f : 0.2f);
+    p.scale = trial % 2 == 0 ? 1.0f : 0.5f;
+    Block logits = random_block(random, 1 + random.below(40), p.n_experts, trial % 3 == 0 ? 0.1f : 3.0f);
+    if (trial % 4 == 0)
+      for (float& v : logits.values) v -= 4.0f;
+    Routes expected = run(kScalarKernels, logits.rows(), p);
+    for (int64_t r = 0; r < logits.rows().rows; ++r) {
+      const float* row = logits.rows().row(r);
+      const int32_t* ids = expected.ids.data() + 2 * r;
+      const float* weights = expected.weights.rows().row(r);
+      ASSERT_EQ(ids[0], std::max_element(row, row + p.n_experts) - row);
+      for (int e = 0; e < p.n_experts; ++e) ASSERT_TRUE(e == ids[0] || row[e] <= row[ids[1]]);
+      ASSERT_NEAR(weights[0], p.scale * mixer_weight(row, p, ids[0], -1), 1e-6);
+      ASSERT_NEAR(weights[1], p.scale * mixer_weight(row, p, ids[1], ids[0]), 1e-6);
+    }
+    for_each_level([&](const Isa& isa) {
+      ASSERT_EQ(run(*isa.kernels, logits.rows(), p), expected) << isa.name << " trial " << trial;
+    });
+  }
+}
+
+// Numbers that the published model code gives for these logits.
+TEST(Router, SparseMixerIsThatOfPhi) {
+  Block logits(4, 6);
+  logits.values = {1.5f, -0.25f, 1.48f, 0.75f, 1.51f, 1.497f, -2.0f, -1.0f, -1.01f, -1.03f, -5.0f, -1.005f,
+                   0.0f, 0.0f,   0.0f,  -0.0f, 0.0f,  0.0f,   3.0f,  3.05f, 2.99f,  3.1f,   0.0f,  3.04f};
+  for_each_level([&](const Isa& isa) {
+    const Routes got = run(*isa.kernels, logits.rows(), mixer(6, 0.01f));
+    EXPECT_EQ(got.ids, (std::vector<int32_t>{4, 0, 1, 5, 0, 1, 3, 1}));
+    const float expected[] = {0.253319770f, 0.335885704f, 0.335001379f, 0.501249969f,
+                              0.166666672f, 0.2f,         0.345662653f, 0.257529944f};
+    for (size_t i = 0; i < 8; ++i) EXPECT_NEAR(got.weights.values[i], expected[i], 1e-6f) << isa.name << " " << i;
+  });
+}
+
+TEST(Router, SparseMixerTakesInfinitiesAndNan) {
+  const auto weights_of = [](std::vector<float> logits) {
+    Block block(1, 3);
+    block.values = std::move(logits);
+    const Routes got = run(kScalarKernels, block.rows(), mixer(3, 0.01f));
+    for_each_level([&](const Isa& isa) { EXPECT_EQ(run(*isa.kernels, block.rows(), mixer(3, 0.01f)), got); });
+    return got.weights.values;
+  };
+  EXPECT_EQ(weights_of({kInfinity, 1, kInfinity}), (std::vector<float>{0.5f, 1}));
+  EXPECT_EQ(weights_of({-kInfinity, 1, -kInfinity}), (std::vector<float>{1, 0.5f}));
+  EXPECT_EQ(weights_of({kNan, 1, kNan}), (std::vector<float>{1, 0}));
 }
 
 TEST(Router, AnyNumberOfChoicesIsAPrefixOfAllChoices) {
@@ -285,10 +394,13 @@ TEST(Router, ParametersThatNoRouterCanHaveAreUsageErrors) {
   EXPECT_TRUE(refused([](RouterParams& p) { p.n_experts = kMaxRouterExperts + 1; }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.top_k = 0; }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.top_k = 17; }));
-  EXPECT_TRUE(refused([](RouterParams& p) { p.kind = static_cast<RouterKind>(3); }));
+  EXPECT_TRUE(refused([](RouterParams& p) { p.kind = static_cast<RouterKind>(4); }));
+  EXPECT_TRUE(refused([](RouterParams& p) { p.kind = RouterKind::kSparseMixer; })) << "two choices, no sum";
   EXPECT_TRUE(refused([](RouterParams& p) { p.group_score = static_cast<GroupScore>(2); }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.scale = kNan; }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.sum_offset = -1; }));
+  EXPECT_TRUE(refused([](RouterParams& p) { p.sum_floor = kInfinity; }));
+  EXPECT_TRUE(refused([](RouterParams& p) { p.jitter = kNan; }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.n_groups = 3; }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.n_groups = -1; }));
   EXPECT_TRUE(refused([](RouterParams& p) { p.top_groups = 2; }));

@@ -33,7 +33,14 @@ struct Scratch {
   TileScratch* matrix = nullptr;  ///< ProductJob::tiles
   float* packed = nullptr;        ///< a float tile's inputs
   float* expanded = nullptr;      ///< a strip of a quantised panel as floats
+  // Per thread: a block of rows of one group of multiply_groups.
+  ActivationStrip* group_strips = nullptr;             ///< [group_rows, strips of max_group_inputs]
+  const float** group_float_rows = nullptr;            ///< [group_rows]
+  const ActivationStrip** group_strip_rows = nullptr;  ///< [group_rows]
   float* attention = nullptr;
+  float* index = nullptr;  ///< IndexJob::scratch
+
+  float* index_scores = nullptr;  ///< [threads, score_floats]: of the rows that are looked at together
 
   static_assert(kRowBlock <= kMaxTiledRows);
   static constexpr int64_t kTileFloats = kRowBlock * kTilePanels * kPanelWidth;
@@ -42,17 +49,24 @@ struct Scratch {
 
   static int64_t strips_of(int64_t inputs) { return ceil_div(inputs, kStripInputs); }
   static int64_t widest_input(const BackendLimits& l) {
-    return std::max({l.max_inputs, l.max_expert_inputs, l.max_expert_width});
+    return std::max({l.max_inputs, l.max_expert_inputs, l.max_expert_width, l.max_group_inputs});
   }
   static int64_t assignments(const BackendLimits& l) { return l.n_experts > 0 ? l.max_rows * l.top_k : 0; }
   static int64_t apart_assignments(const BackendLimits& l) {
     return l.n_experts > 0 ? std::min(l.max_apart_rows, l.max_rows) * l.top_k : 0;
   }
   static int64_t row_pointers(const BackendLimits& l) { return std::max(l.max_rows, assignments(l)); }
+  static int64_t group_rows(const BackendLimits& l) {
+    return l.max_group_inputs > 0 ? std::min(kRowBlock, l.max_rows) : 0;
+  }
   static int64_t packed_floats(const BackendLimits& l) { return kMaxTileRows * widest_input(l); }
   static int64_t attention_floats(const BackendLimits& l) {
-    return l.head_dim > 0 ? attention_scratch_floats(l.head_dim) : 0;
+    return l.key_dim > 0 ? attention_scratch_floats(l.key_dim, l.value_dim) : 0;
   }
+  static int64_t index_floats(const BackendLimits& l) {
+    return l.index_heads > 0 ? index_scratch_floats(l.index_heads, l.index_key_dim) : 0;
+  }
+  static int64_t score_floats(const BackendLimits& l) { return ceil_div(l.index_positions, kKeyTile) * kKeyTile; }
 
   /// Calls take(count, bytes each) for each part, in order; it returns where the part lies (or null when only
   /// counting).
@@ -81,7 +95,12 @@ struct Scratch {
     part(s.matrix, threads);
     part(s.packed, threads * packed_floats(l));
     part(s.expanded, threads * kExpandedFloats);
+    part(s.group_strips, threads * group_rows(l) * strips_of(l.max_group_inputs));
+    part(s.group_float_rows, threads * group_rows(l));
+    part(s.group_strip_rows, threads * group_rows(l));
     part(s.attention, threads * attention_floats(l));
+    part(s.index, threads * index_floats(l));
+    part(s.index_scores, threads * score_floats(l));
     return s;
   }
 };

@@ -1,9 +1,8 @@
 #include "model/families/config.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-
-#include "base/math.h"
 
 namespace colibri::model {
 namespace {
@@ -35,11 +34,64 @@ const std::vector<Neutral>& neutral_settings() {
       {"no_rope_layers", nullptr},
       {"n_shared_experts", 0},
       {"shared_expert_intermediate_size", 0},
+      {"num_shared_experts", 0},
       {"routed_scaling_factor", 1},
+      {"route_scale", 1},
       {"expert_gating_func", 1},
+      {"scoring_func", "softmax"},
+      {"n_group", 1},
+      {"num_expert_group", 1},
+      {"topk_group", 1},
+      {"q_lora_rank", nullptr},
+      {"kv_lora_rank", nullptr},
+      {"index_topk", nullptr},
+      {"attn_temperature_tuning", false},
+      {"attention_value_scale", nullptr},
+      {"v_head_dim", nullptr},
+      {"rotary_dim", nullptr},
+      {"num_kv_shared_layers", 0},
+      {"hidden_size_per_layer_input", 0},
+      {"zero_expert_num", 0},
+      {"swiglu_limit", nullptr},
+      {"hc_mult", nullptr},
+      {"moe_latent_size", nullptr},
+      {"linear_num_value_heads", nullptr},
+      {"use_qk_norm", false},
+      {"qk_layernorm", false},
+      {"sliding_window_pattern", nullptr},
   };
   return kSettings;
 }
+
+// Names that families have for what the translation of GGUF metadata writes under one.
+struct Synonym {
+  std::string_view key, written;
+};
+
+constexpr std::array kSynonyms = {
+    Synonym{"num_local_experts", "num_experts"},
+    Synonym{"n_routed_experts", "num_experts"},
+    Synonym{"moe_num_experts", "num_experts"},
+    Synonym{"num_experts_per_token", "num_experts_per_tok"},
+    Synonym{"moe_k", "num_experts_per_tok"},
+    Synonym{"moe_topk", "num_experts_per_tok"},
+    Synonym{"top_k_experts", "num_experts_per_tok"},
+    Synonym{"num_shared_experts", "n_shared_experts"},
+    Synonym{"moe_num_shared_experts", "n_shared_experts"},
+    Synonym{"shared_intermediate_size", "shared_expert_intermediate_size"},
+    Synonym{"moe_shared_expert_intermediate_size", "shared_expert_intermediate_size"},
+    Synonym{"route_scale", "routed_scaling_factor"},
+    Synonym{"route_norm", "norm_topk_prob"},
+    Synonym{"moe_renormalize", "norm_topk_prob"},
+    Synonym{"num_expert_group", "n_group"},
+    Synonym{"score_func", "scoring_func"},
+    Synonym{"moe_router_activation_func", "scoring_func"},
+    Synonym{"num_dense_layers", "first_k_dense_replace"},
+    Synonym{"moe_layer_start_index", "first_k_dense_replace"},
+    Synonym{"norm_eps", "rms_norm_eps"},
+    Synonym{"layer_norm_epsilon", "rms_norm_eps"},
+    Synonym{"layernorm_epsilon", "rms_norm_eps"},
+};
 
 bool same(const Json& a, const Json& b) {
   if (a.is_number() && b.is_number()) return a.as_double() == b.as_double();
@@ -62,6 +114,9 @@ void ConfigReader::fail_unsupported(std::string_view key, const std::string& wha
 
 const Json* ConfigReader::find(std::string_view key) {
   read_.emplace(key);
+  if (from_gguf())
+    for (const Synonym& synonym : kSynonyms)
+      if (synonym.key == key && config_.find_value(key) == nullptr) return find(synonym.written);
   return config_.find_value(key);
 }
 
@@ -93,6 +148,19 @@ int ConfigReader::size_or(std::string_view key, int fallback, int64_t max) {
   return find(key) == nullptr ? fallback : size(key, max);
 }
 
+int ConfigReader::size_at(std::string_view key, int layer, int64_t max) {
+  const Json* value = find(key);
+  if (value == nullptr || !value->is_array()) return size(key, max);
+  const auto& items = value->as_array();
+  if (static_cast<size_t>(layer) >= items.size()) {
+    fail(key, "has " + std::to_string(items.size()) + " entries, too few for layer " + std::to_string(layer));
+    return 1;
+  }
+  const double d = number(key, items[static_cast<size_t>(layer)], 1, static_cast<double>(max));
+  if (d != std::floor(d)) fail(key, "holds " + items[static_cast<size_t>(layer)].dump() + ", expected whole numbers");
+  return static_cast<int>(d);
+}
+
 int ConfigReader::count_or(std::string_view key, int fallback) {
   const Json* value = find(key);
   if (value != nullptr && value->is_int() && value->as_int() == 0) return 0;
@@ -110,6 +178,31 @@ double ConfigReader::positive(std::string_view key) {
 
 double ConfigReader::positive_or(std::string_view key, double fallback) {
   return find(key) == nullptr ? fallback : positive(key);
+}
+
+double ConfigReader::number_or(std::string_view key, double fallback) {
+  const Json* value = find(key);
+  return value == nullptr ? fallback : number(key, *value, -1e30, 1e30);
+}
+
+bool ConfigReader::flag_at_or(std::string_view key, int layer, bool fallback) {
+  const Json* value = find(key);
+  if (value == nullptr) return fallback;
+  if (!value->is_array() || static_cast<size_t>(layer) >= value->as_array().size()) {
+    fail(key, "must be a list with an entry for each layer");
+    return fallback;
+  }
+  const Json& item = value->as_array()[static_cast<size_t>(layer)];
+  if (item.is_bool()) return item.as_bool();
+  return number(key, item, 0, 1) != 0;
+}
+
+// transformers 5 writes {"__float__": "Infinity"}, others the bare word.
+double ConfigReader::limit(const Json& value, std::string_view key) {
+  const Json* text = value.is_object() ? value.find_value("__float__") : nullptr;
+  if (text != nullptr && *text == Json("Infinity")) return HUGE_VAL;
+  if (value.is_number() && value.as_double() == HUGE_VAL) return HUGE_VAL;
+  return number(key, value, 0, 1e30);
 }
 
 bool ConfigReader::flag_or(std::string_view key, bool fallback) {
@@ -146,6 +239,13 @@ std::vector<int> ConfigReader::layers_or_empty(std::string_view key, int n_layer
   return layers;
 }
 
+void ConfigReader::require_value(std::string_view key, const Json& expected) {
+  const Json* value = find(key);
+  if (value == nullptr || same(*value, expected)) return;
+  fail_unsupported(
+      key, "is " + value->dump().substr(0, 120) + "; this family is computed with " + expected.dump() + " only");
+}
+
 void ConfigReader::require_neutral(std::string_view key, const Json& neutral) {
   const Json* value = config_.find(key);
   if (value == nullptr || is_off(*value) || same(*value, neutral)) return;
@@ -155,113 +255,9 @@ void ConfigReader::require_neutral(std::string_view key, const Json& neutral) {
 Result<ModelSpec> ConfigReader::finish(ModelSpec spec) {
   for (const Neutral& neutral : neutral_settings())
     if (!read_.contains(neutral.key)) require_neutral(neutral.key, neutral.value);
+  if (!read_.contains("layer_types")) require_layer_types(*this, spec, "full_attention");
   if (error_) return *error_;
   return spec;
-}
-
-namespace {
-
-void read_layer_types(ConfigReader& reader) {
-  const Json* types = reader.find("layer_types");
-  if (types == nullptr || !types->is_array()) return;
-  for (const Json& type : types->as_array())
-    if (type != Json("full_attention"))
-      reader.fail_unsupported("layer_types",
-                              "holds " + type.dump() + "; this family is computed with full_attention only");
-}
-
-}  // namespace
-
-ModelSpec read_common(ConfigReader& reader, std::string_view family) {
-  ModelSpec spec;
-  spec.family = family;
-  spec.vocab_size = reader.size("vocab_size", 1 << 24);
-  spec.hidden_size = reader.size("hidden_size", 1 << 20);
-  spec.context = reader.size("max_position_embeddings");
-  spec.norm_eps = static_cast<float>(reader.positive_or("rms_norm_eps", 1e-6));
-  spec.tied_head = reader.flag_or("tie_word_embeddings", false);
-  const int n_layers = reader.size("num_hidden_layers", 4096);
-  spec.layers.assign(static_cast<size_t>(n_layers), LayerSpec{});
-
-  AttentionSpec& attention = spec.attention;
-  attention.n_heads = reader.size("num_attention_heads", 4096);
-  attention.n_kv_heads = reader.size_or("num_key_value_heads", attention.n_heads, 4096);
-  if (reader.find("head_dim") == nullptr && spec.hidden_size % attention.n_heads != 0)
-    reader.fail("head_dim", "is missing and hidden_size is no multiple of num_attention_heads");
-  attention.head_dim = reader.size_or("head_dim", std::max(1, spec.hidden_size / attention.n_heads), 4096);
-  if (attention.n_heads % attention.n_kv_heads != 0)
-    reader.fail("num_key_value_heads", "is " + std::to_string(attention.n_kv_heads) + ", which does not divide " +
-                                           std::to_string(attention.n_heads) + " query heads");
-  if (attention.head_dim % 2 != 0) reader.fail("head_dim", "is odd: " + std::to_string(attention.head_dim));
-  attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(attention.head_dim)));
-  spec.rope = read_rope(reader, attention.head_dim);
-  read_layer_types(reader);
-  return spec;
-}
-
-std::vector<LayerSpec> read_sparse_layers(ConfigReader& reader, int n_layers, int dense_width) {
-  std::vector<LayerSpec> layers(static_cast<size_t>(n_layers));
-  const std::vector<int> dense = reader.layers_or_empty("mlp_only_layers", n_layers);
-  const int step = reader.size_or("decoder_sparse_step", 1);
-  for (int l = 0; l < n_layers; ++l) {
-    LayerSpec& layer = layers[static_cast<size_t>(l)];
-    layer.moe = (l + 1) % step == 0 && std::find(dense.begin(), dense.end(), l) == dense.end();
-    layer.dense_width = layer.moe ? 0 : dense_width;
-  }
-  return layers;
-}
-
-namespace {
-
-void read_yarn(ConfigReader& rope_reader, double max_positions, RopeSpec& rope) {
-  rope.scaling = RopeScaling::kYarn;
-  rope.beta_fast = rope_reader.positive_or("beta_fast", 32);
-  rope.beta_slow = rope_reader.positive_or("beta_slow", 1);
-  rope.truncate = rope_reader.flag_or("truncate", true);
-  rope.original_context = rope_reader.positive_or("original_max_position_embeddings", max_positions);
-  rope.attention_factor =
-      rope_reader.positive_or("attention_factor", rope.factor <= 1 ? 1.0 : 0.1 * exact_log(rope.factor) + 1.0);
-  rope_reader.require_neutral("mscale", nullptr);
-  rope_reader.require_neutral("mscale_all_dim", nullptr);
-}
-
-}  // namespace
-
-RopeSpec read_rope(ConfigReader& reader, int head_dim) {
-  static const Json kEmpty{Json::Object{}};
-  const Json* parameters = reader.find("rope_parameters");
-  const Json* scaling = parameters != nullptr ? parameters : reader.find("rope_scaling");
-  const Json& block = scaling != nullptr && scaling->is_object() ? *scaling : kEmpty;
-  ConfigReader rope_reader(block, "rope_scaling");
-
-  RopeSpec rope;
-  rope.rotary_dim = head_dim;
-  rope.theta = rope_reader.positive_or("rope_theta", reader.positive_or("rope_theta", 10000.0));
-  rope_reader.require_neutral("partial_rotary_factor", 1);
-  const std::string type = rope_reader.text_or("rope_type", rope_reader.text_or("type", "default"));
-  if (type != "default") rope.factor = rope_reader.positive("factor");
-  if (type == "linear") {
-    rope.scaling = RopeScaling::kLinear;
-  } else if (type == "llama3") {
-    rope.scaling = RopeScaling::kLlama3;
-    rope.low_freq_factor = rope_reader.positive("low_freq_factor");
-    rope.high_freq_factor = rope_reader.positive("high_freq_factor");
-    rope.original_context = rope_reader.positive("original_max_position_embeddings");
-  } else if (type == "yarn") {
-    read_yarn(rope_reader, reader.positive_or("max_position_embeddings", 1), rope);
-  } else if (type != "default") {
-    reader.fail_unsupported("rope_type", "is \"" + type + "\"; this version has default, linear, llama3 and yarn");
-  }
-  if (const auto status = rope_reader.finish({}); !status.ok()) {
-    if (status.error().code == ErrorCode::kUnsupported)
-      reader.fail_unsupported("rope_scaling", status.error().message);
-    else
-      reader.fail("rope_scaling", status.error().message);
-  }
-  const Json* divisors = reader.find("rope_frequency_divisors");  // written by gguf_config.cc
-  if (divisors != nullptr)
-    for (const Json& d : divisors->as_array()) rope.frequency_divisors.push_back(static_cast<float>(d.as_double()));
-  return rope;
 }
 
 }  // namespace colibri::model

@@ -30,15 +30,26 @@ class ConfigReader {
   int count_or(std::string_view key, int fallback);
   double positive(std::string_view key);
   double positive_or(std::string_view key, double fallback);
+  double number_or(std::string_view key, double fallback);
   bool flag_or(std::string_view key, bool fallback);
+  /// An entry of a list with one per layer, of 0 and 1 or of false and true; `fallback` without the list.
+  bool flag_at_or(std::string_view key, int layer, bool fallback);
+  /// A bound that may be infinite, in any of the spellings that configs have. `value` is of `key`.
+  double limit(const Json& value, std::string_view key);
   std::string text_or(std::string_view key, std::string_view fallback);
   /// Layer numbers; empty when the key is absent or null.
   std::vector<int> layers_or_empty(std::string_view key, int n_layers);
   /// nullptr when absent or null. Counts as reading the key.
   const Json* find(std::string_view key);
+  /// An entry of a list that has one per layer, or the same number for all of them.
+  int size_at(std::string_view key, int layer, int64_t max = 1 << 30);
+  /// The metadata of a GGUF file, in which some settings mean what llama.cpp computes.
+  bool from_gguf() const { return config_.find_value("gguf") != nullptr; }
 
   /// The setting must be absent, null, false, or `neutral`: this family has no code for anything else.
   void require_neutral(std::string_view key, const Json& neutral);
+  /// The setting must be absent, null or `expected`.
+  void require_value(std::string_view key, const Json& expected);
   /// Records a problem (kInvalidModel) unless there is one already.
   void fail(std::string_view key, const std::string& what);
   void fail_unsupported(std::string_view key, const std::string& what);
@@ -58,13 +69,42 @@ class ConfigReader {
   std::optional<Error> error_;
 };
 
-/// What all decoder-only families of the Llama line share: sizes, norm, RoPE, heads. The family's reader adds the rest.
-ModelSpec read_common(ConfigReader& reader, std::string_view family);
+/// What all decoder-only families share: sizes, norm, heads, one kind of attention with one RoPE. The family's reader
+/// adds the rest.
+ModelSpec read_common(ConfigReader& reader, std::string_view family, std::string_view layers_key = "num_hidden_layers");
 
-/// rope_theta and rope_scaling, or rope_parameters.
-RopeSpec read_rope(ConfigReader& reader, int head_dim);
+/// The RoPE of `block` (rope_parameters, rope_scaling, or an entry of the former), where `rotary_dim` elements of a
+/// head turn unless the block says partial_rotary_factor of `head_dim`. Its rope_theta wins over the config's.
+RopeSpec read_rope(ConfigReader& reader, const Json* block, int head_dim, int rotary_dim);
+/// The same for the config's only RoPE.
+RopeSpec read_rope(ConfigReader& reader, int head_dim, int rotary_dim);
+
+/// m^2 of YaRN's mscale_all_dim, which latent attention multiplies its scores with; 1 without.
+float yarn_score_factor(ConfigReader& reader);
+
+/// The entries of layer_types, or of `key`; empty when absent. kInvalidModel unless there is one for each layer.
+std::vector<std::string> read_layer_types(ConfigReader& reader, int n_layers, std::string_view key = "layer_types");
+
+/// Every entry of layer_types must be `type`, where the config has the list.
+void require_layer_types(ConfigReader& reader, const ModelSpec& spec, std::string_view type);
+
+/// Layers of type sliding_attention get a copy of attentions[0] with a window, as attentions[1]; every other type must
+/// be full_attention. REQUIRES: one attention.
+void split_sliding(ConfigReader& reader, ModelSpec& spec, const std::vector<std::string>& types, int window);
 
 /// Which layers have experts, from mlp_only_layers and decoder_sparse_step (Qwen).
-std::vector<LayerSpec> read_sparse_layers(ConfigReader& reader, int n_layers, int dense_width);
+void read_sparse_layers(ConfigReader& reader, ModelSpec& spec, int dense_width);
+/// The first `n_dense` layers have a dense MLP of that width, the others experts.
+void first_layers_dense(ModelSpec& spec, int n_dense, int dense_width);
+void all_layers_moe(ModelSpec& spec);
+void all_layers_dense(ModelSpec& spec, int width);
+
+/// Width of shared experts taken together: `count_key` says how many there are. GGUF files say the width.
+int read_shared_width(ConfigReader& reader, std::string_view count_key, int expert_width);
+
+/// Experts and their choice, by the names of DeepSeek-V3: sigmoid, bias for choosing, groups, scale.
+void read_deepseek_router(ConfigReader& reader, ModelSpec& spec);
+/// The widths and ranks of latent attention, by DeepSeek's names, into attentions[0].
+void read_latent_attention(ConfigReader& reader, ModelSpec& spec);
 
 }  // namespace colibri::model

@@ -29,7 +29,7 @@ TEST(Config, AQwen3MoeConfigBecomesItsSpec) {
   const auto result = describe_config(qwen3_moe_config(), "config.json");
   ASSERT_TRUE(result.ok()) << result.error().message;
   const ModelSpec& spec = result->spec;
-  EXPECT_EQ(spec.attention.qk_norm, QkNorm::kPerHead);
+  EXPECT_EQ(spec.attentions.front().qk_norm, QkNorm::kPerHead);
   EXPECT_TRUE(spec.moe.router.renormalise);
   EXPECT_EQ(spec.n_moe_layers(), 1);  // step 2 leaves layers 1 and 3, mlp_only_layers takes 3
   EXPECT_TRUE(spec.layers[1].moe);
@@ -37,7 +37,7 @@ TEST(Config, AQwen3MoeConfigBecomesItsSpec) {
 }
 
 TEST(Config, AnUnknownFamilyIsRefusedWithItsNameTheNearestAndTheList) {
-  EXPECT_EQ(code_with("model_type", "qwen3_next", "qwen3_next"), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_with("model_type", "qwen9_next", "qwen9_next"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("model_type", "qwen3_mo", "nearest is \"qwen3_moe\""), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("model_type", nullptr, "model_type"), ErrorCode::kInvalidModel);
 }
@@ -50,11 +50,12 @@ TEST(Config, AContradictionBetweenModelTypeAndArchitecturesNamesBoth) {
 TEST(Config, SettingsThatWouldChangeTheForwardPassAreErrorsNotIgnored) {
   EXPECT_EQ(code_with("hidden_act", "gelu", "hidden_act"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("use_sliding_window", true, "use_sliding_window"), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_with("partial_rotary_factor", 0.5, "partial_rotary_factor"), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_with("attention_multiplier", 0.5, "attention_multiplier"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("final_logit_softcapping", 30.0, "final_logit_softcapping"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("quantization_config", Json::Object{{"quant_method", "fp8"}}, "fp8"), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_with("layer_types", Json::Array{"sliding_attention"}, "sliding_attention"), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_with("rope_scaling", Json::Object{{"rope_type", "longrope"}, {"factor", 2.0}}, "longrope"),
+  const Json::Array types(4, Json("sliding_attention"));
+  EXPECT_EQ(code_with("layer_types", types, "sliding_attention"), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_with("rope_scaling", Json::Object{{"rope_type", "ntk"}, {"factor", 2.0}}, "ntk"),
             ErrorCode::kUnsupported);
 }
 
@@ -77,9 +78,9 @@ TEST(Config, RopeParametersOfNewConfigsMeanTheSameAsThemOfOldOnes) {
           {"rope_type", "yarn"}, {"rope_theta", 5e5}, {"factor", 4.0}, {"original_max_position_embeddings", 1024}});
   const auto result = describe_config(config, "config.json");
   ASSERT_TRUE(result.ok()) << result.error().message;
-  EXPECT_EQ(result->spec.rope.theta, 5e5);
-  EXPECT_EQ(result->spec.rope.scaling, RopeScaling::kYarn);
-  EXPECT_NEAR(result->spec.rope.attention_factor, 1.138629436, 1e-8);
+  EXPECT_EQ(result->spec.ropes.front().theta, 5e5);
+  EXPECT_EQ(result->spec.ropes.front().scaling, RopeScaling::kYarn);
+  EXPECT_NEAR(result->spec.ropes.front().attention_factor, 1.138629436, 1e-8);
 }
 
 }  // namespace

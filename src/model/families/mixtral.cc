@@ -13,23 +13,28 @@ TensorNames names() {
   return n;
 }
 
+const TensorNames kNames = names();
+
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "mixtral");
   // Early configs name a window as long as the context, which changes nothing.
-  if (reader.count_or("sliding_window", 0) < spec.context) reader.require_neutral("sliding_window", 0);
-  reader.require_neutral("attention_bias", false);
+  const int window = reader.count_or("sliding_window", 0);
+  spec.attentions[0].window = window < spec.context ? window : 0;
   spec.moe.expert_width = reader.size("intermediate_size");
   spec.moe.router.n_experts = reader.size("num_local_experts", 65536);
   spec.moe.router.top_k = reader.size("num_experts_per_tok", spec.moe.router.n_experts);
   spec.moe.router.renormalise = true;
-  for (LayerSpec& layer : spec.layers) layer.moe = true;
+  all_layers_moe(spec);
   return reader.finish(std::move(spec));
 }
 
 }  // namespace
 
-const TensorNames kMixtralNames = names();
-
-const Family kMixtral = {"mixtral", "MixtralForCausalLM", "llama", read_config, &kMixtralNames, true};
+extern const Family kMixtral = {.name = "mixtral",
+                                .architectures = {"MixtralForCausalLM"},
+                                .gguf_architecture = "llama",
+                                .read_config = read_config,
+                                .names = &kNames,
+                                .gguf_interleaves_qk = true};
 
 }  // namespace colibri::model

@@ -6,21 +6,21 @@ namespace {
 
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "olmoe");
-  const bool bias = reader.flag_or("attention_bias", false);
-  spec.attention.qkv_bias = bias;
-  spec.attention.output_bias = bias;
-  spec.attention.qk_norm = QkNorm::kFullRow;
-  spec.attention.clip_qkv = static_cast<float>(reader.find("clip_qkv") != nullptr ? reader.positive("clip_qkv") : 0.0);
+  AttentionSpec& a = spec.attentions[0];
+  a.qkv_bias = a.output_bias = reader.flag_or("attention_bias", false);
+  a.qk_norm = QkNorm::kFullRow;
+  a.clip_qkv = static_cast<float>(reader.find("clip_qkv") != nullptr ? reader.positive("clip_qkv") : 0.0);
   spec.moe.expert_width = reader.size("intermediate_size");
   spec.moe.router.n_experts = reader.size("num_experts", 65536);
   spec.moe.router.top_k = reader.size("num_experts_per_tok", spec.moe.router.n_experts);
   spec.moe.router.renormalise = reader.flag_or("norm_topk_prob", false);
-  for (LayerSpec& layer : spec.layers) layer.moe = true;
+  all_layers_moe(spec);
   return reader.finish(std::move(spec));
 }
 
 }  // namespace
 
-const Family kOlmoe = {"olmoe", "OlmoeForCausalLM", "olmoe", read_config, &kHuggingFaceNames, false};
+extern const Family kOlmoe = {
+    .name = "olmoe", .architectures = {"OlmoeForCausalLM"}, .gguf_architecture = "olmoe", .read_config = read_config};
 
 }  // namespace colibri::model

@@ -1,13 +1,20 @@
-// Qwen1.5-MoE and Qwen2-MoE: biases on q, k and v; beside the chosen experts a shared one behind a sigmoid gate.
+// Qwen2 and Qwen1.5/2-MoE: biases on q, k and v; beside the chosen experts a shared one behind a sigmoid gate.
 #include "model/families/family.h"
 
 namespace colibri::model {
 namespace {
 
+Result<ModelSpec> read_dense(ConfigReader& reader) {
+  ModelSpec spec = read_common(reader, "qwen2");
+  spec.attentions[0].qkv_bias = reader.flag_or("attention_bias", true);
+  all_layers_dense(spec, reader.size("intermediate_size"));
+  return reader.finish(std::move(spec));
+}
+
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "qwen2_moe");
-  spec.attention.qkv_bias = reader.flag_or("qkv_bias", true);
-  spec.layers = read_sparse_layers(reader, spec.n_layers(), reader.size("intermediate_size"));
+  spec.attentions[0].qkv_bias = reader.flag_or("qkv_bias", reader.flag_or("attention_bias", true));
+  read_sparse_layers(reader, spec, reader.size("intermediate_size"));
   spec.moe.expert_width = reader.size("moe_intermediate_size");
   spec.moe.shared_width = reader.size("shared_expert_intermediate_size");
   spec.moe.shared_gate = true;
@@ -19,6 +26,12 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
 
 }  // namespace
 
-const Family kQwen2Moe = {"qwen2_moe", "Qwen2MoeForCausalLM", "qwen2moe", read_config, &kHuggingFaceNames, false};
+extern const Family kQwen2 = {
+    .name = "qwen2", .architectures = {"Qwen2ForCausalLM"}, .gguf_architecture = "qwen2", .read_config = read_dense};
+
+extern const Family kQwen2Moe = {.name = "qwen2_moe",
+                                 .architectures = {"Qwen2MoeForCausalLM"},
+                                 .gguf_architecture = "qwen2moe",
+                                 .read_config = read_config};
 
 }  // namespace colibri::model

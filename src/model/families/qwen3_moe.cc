@@ -1,16 +1,26 @@
-// Qwen3-MoE: per-head norms on q and k, softmax over all experts, top k, usually renormalised, no shared expert.
+// Qwen3: per-head norms on q and k. Qwen3-MoE: softmax over all experts, top k, usually renormalised, no shared expert.
 #include "model/families/family.h"
 
 namespace colibri::model {
 namespace {
 
+ModelSpec read_attention(ConfigReader& reader, std::string_view family) {
+  ModelSpec spec = read_common(reader, family);
+  AttentionSpec& a = spec.attentions[0];
+  a.qkv_bias = a.output_bias = reader.flag_or("attention_bias", false);
+  a.qk_norm = QkNorm::kPerHead;
+  return spec;
+}
+
+Result<ModelSpec> read_dense(ConfigReader& reader) {
+  ModelSpec spec = read_attention(reader, "qwen3");
+  all_layers_dense(spec, reader.size("intermediate_size"));
+  return reader.finish(std::move(spec));
+}
+
 Result<ModelSpec> read_config(ConfigReader& reader) {
-  ModelSpec spec = read_common(reader, "qwen3_moe");
-  const bool bias = reader.flag_or("attention_bias", false);
-  spec.attention.qkv_bias = bias;
-  spec.attention.output_bias = bias;
-  spec.attention.qk_norm = QkNorm::kPerHead;
-  spec.layers = read_sparse_layers(reader, spec.n_layers(), reader.size("intermediate_size"));
+  ModelSpec spec = read_attention(reader, "qwen3_moe");
+  read_sparse_layers(reader, spec, reader.size("intermediate_size"));
   spec.moe.expert_width = reader.size("moe_intermediate_size");
   spec.moe.router.n_experts = reader.size("num_experts", 65536);
   spec.moe.router.top_k = reader.size("num_experts_per_tok", spec.moe.router.n_experts);
@@ -20,6 +30,12 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
 
 }  // namespace
 
-const Family kQwen3Moe = {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3moe", read_config, &kHuggingFaceNames, false};
+extern const Family kQwen3 = {
+    .name = "qwen3", .architectures = {"Qwen3ForCausalLM"}, .gguf_architecture = "qwen3", .read_config = read_dense};
+
+extern const Family kQwen3Moe = {.name = "qwen3_moe",
+                                 .architectures = {"Qwen3MoeForCausalLM"},
+                                 .gguf_architecture = "qwen3moe",
+                                 .read_config = read_config};
 
 }  // namespace colibri::model

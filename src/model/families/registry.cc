@@ -7,9 +7,54 @@
 #include "platform/file.h"
 
 namespace colibri::model {
+
+extern const Family kLlama, kMistral, kSmolLm3, kMixtral, kOlmoe, kOlmo2, kQwen2, kQwen2Moe, kQwen3, kQwen3Moe,
+    kQwen3Next, kQwen3_5Moe, kGptOss, kDeepseekV2, kDeepseekV3, kKimiK2, kGlm4MoeLite, kDeepseekV32, kGlmMoeDsa,
+    kGlm4Moe, kDots1, kMinimaxM2, kErnie4_5Moe, kHunyuanV1Moe, kGraniteMoe, kGraniteMoeShared, kGraniteMoeHybrid,
+    kLfm2Moe, kPhimoe, kGemma3Text, kGemma3, kGemma4, kLlama4, kAfmoe, kMimoV2Flash, kLongcatFlash, kKimiLinear,
+    kBailingHybrid, kNemotronH;
+
 namespace {
 
-constexpr std::array<const Family*, 6> kFamilies = {&kLlama, &kMixtral, &kOlmoe, &kQwen2Moe, &kQwen3, &kQwen3Moe};
+constexpr std::array kFamilies = {&kLlama,
+                                  &kMistral,
+                                  &kSmolLm3,
+                                  &kMixtral,
+                                  &kOlmoe,
+                                  &kOlmo2,
+                                  &kQwen2,
+                                  &kQwen2Moe,
+                                  &kQwen3,
+                                  &kQwen3Moe,
+                                  &kQwen3Next,
+                                  &kQwen3_5Moe,
+                                  &kGptOss,
+                                  &kDeepseekV2,
+                                  &kDeepseekV3,
+                                  &kKimiK2,
+                                  &kGlm4MoeLite,
+                                  &kDeepseekV32,
+                                  &kGlmMoeDsa,
+                                  &kGlm4Moe,
+                                  &kDots1,
+                                  &kMinimaxM2,
+                                  &kErnie4_5Moe,
+                                  &kHunyuanV1Moe,
+                                  &kGraniteMoe,
+                                  &kGraniteMoeShared,
+                                  &kGraniteMoeHybrid,
+                                  &kLfm2Moe,
+                                  &kPhimoe,
+                                  &kGemma3Text,
+                                  &kGemma3,
+                                  &kGemma4,
+                                  &kLlama4,
+                                  &kAfmoe,
+                                  &kMimoV2Flash,
+                                  &kLongcatFlash,
+                                  &kKimiLinear,
+                                  &kBailingHybrid,
+                                  &kNemotronH};
 constexpr int64_t kMaxConfigBytes = 64 << 20;
 
 const Family* nearest(std::string_view name) {
@@ -37,20 +82,34 @@ Result<const Family*> find_family(const Json& config, const std::string& source)
   const Json* architectures = config.find_value("architectures");
   if (architectures != nullptr && architectures->is_array() && !architectures->as_array().empty()) {
     const Json& first = architectures->as_array().front();
-    if (first != Json((*found)->architecture))
-      return Error{ErrorCode::kInvalidModel,
-                   source + ": \"model_type\" is \"" + name + "\" (" + std::string((*found)->architecture) +
-                       "), but \"architectures\" names " + first.dump().substr(0, 100) + "; one of them is wrong"};
+    const auto& known = (*found)->architectures;
+    if (std::none_of(known.begin(), known.end(), [&](std::string_view a) { return first == Json(a); }))
+      return Error{ErrorCode::kInvalidModel, source + ": \"model_type\" is \"" + name + "\" (" +
+                                                 std::string(known.front()) + "), but \"architectures\" names " +
+                                                 first.dump().substr(0, 100) + "; one of them is wrong"};
   }
   return *found;
 }
 
 Status check_rope(const ModelSpec& spec, const std::string& source) {
-  const auto pairs = static_cast<size_t>(spec.rope.rotary_dim / 2);
-  const size_t n = spec.rope.frequency_divisors.size();
-  if (n == 0 || n == pairs) return {};
-  return Error{ErrorCode::kInvalidModel, source + ": rope_freqs.weight has " + std::to_string(n) + " values for " +
-                                             std::to_string(pairs) + " rotary pairs"};
+  for (const RopeSpec& rope : spec.ropes) {
+    const auto pairs = static_cast<size_t>(rope.rotary_dim / 2);
+    const size_t n = rope.frequency_divisors.size();
+    if (n != 0 && n != pairs)
+      return Error{ErrorCode::kInvalidModel, source + ": rope_freqs.weight has " + std::to_string(n) + " values for " +
+                                                 std::to_string(pairs) + " rotary pairs"};
+  }
+  return {};
+}
+
+// Models with other modalities keep what belongs to text in a block of its own, which wins over what stands outside.
+Json text_config(const Json& config) {
+  const Json* text = config.find_value("text_config");
+  if (text == nullptr || !text->is_object()) return config;
+  Json merged = config;
+  for (const auto& [key, value] : text->as_object())
+    if (key != "model_type" && key != "architectures") merged.set(key, value);
+  return merged;
 }
 
 void add_ids(const Json* value, std::vector<int32_t>& ids) {
@@ -76,8 +135,9 @@ Json generation_config_from_gguf(const Json& metadata) {
 
 Status add_gguf_facts(const formats::TensorCatalog& catalog, ModelDescription& description) {
   const Json& metadata = catalog.metadata();
-  description.names = &kGgufNames;
+  description.names = description.family->gguf_names;
   description.interleaved_qk = description.family->gguf_interleaves_qk;
+  description.folded_norms = true;
   description.generation_config = generation_config_from_gguf(metadata);
   description.generation_source = catalog.files().front().path() + " general.sampling";
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
@@ -115,8 +175,9 @@ Result<ModelDescription> describe_config(const Json& config, const std::string& 
   if (!config.is_object()) return Error{ErrorCode::kInvalidModel, source + ": not a JSON object"};
   ModelDescription description;
   COLIBRI_ASSIGN(description.family, find_family(config, source));
-  COLIBRI_ASSIGN(description.quantisation, formats::read_quantisation(config, source));
-  ConfigReader reader(config, source);
+  const Json text = text_config(config);
+  COLIBRI_ASSIGN(description.quantisation, formats::read_quantisation(text, source));
+  ConfigReader reader(text, source);
   COLIBRI_ASSIGN(description.spec, description.family->read_config(reader));
   COLIBRI_TRY(check_rope(description.spec, source));
   return description;
@@ -140,6 +201,17 @@ Result<ModelDescription> describe_model(const std::string& path, const formats::
 
 int ModelSpec::n_moe_layers() const {
   return static_cast<int>(std::count_if(layers.begin(), layers.end(), [](const LayerSpec& l) { return l.moe; }));
+}
+
+bool ModelSpec::takes_long_factors(int64_t prompt_tokens) const {
+  return std::any_of(ropes.begin(), ropes.end(), [prompt_tokens](const RopeSpec& rope) {
+    return rope.has_long() && static_cast<double>(prompt_tokens) > rope.original_context;
+  });
+}
+
+bool ModelSpec::recurrent() const {
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const LayerSpec& l) { return l.mixer != Mixer::kAttention && l.mixer != Mixer::kNone; });
 }
 
 }  // namespace colibri::model

@@ -1,8 +1,9 @@
-// Causal attention of up to kAttentionRows query rows over one KV head: online softmax over tiles of keys.
+// Attention of up to kAttentionRows query rows over one KV head: online softmax over tiles of keys.
 //
-// What a row computes depends on its own position alone: tiles start at absolute positions, keys after the row have
-// probability exactly 0 (and add exactly nothing), and a tile without visible keys changes nothing.
-// Values of later positions must be finite; keys of later positions are read (16 lie side by side) but never used.
+// What a row computes depends on its own position alone: tiles start at absolute positions, keys that the row does not
+// see have probability exactly 0 (and add exactly nothing), and a tile without visible keys changes nothing.
+// Values that stand between those that the rows of a call see must be finite; keys beside visible ones are read (16 lie
+// side by side) but never used.
 #pragma once
 
 #include <stdint.h>
@@ -16,32 +17,54 @@
 namespace colibri::compute {
 namespace {
 
+/// Keys [begin, end) of a tile; nothing when begin >= end.
+struct KeyRange {
+  int64_t begin = kKeyTileWidth, end = 0;
+
+  bool empty() const { return begin >= end; }
+  void widen(KeyRange other) {
+    begin = other.begin < begin ? other.begin : begin;
+    end = other.end > end ? other.end : end;
+  }
+  int64_t first_panel() const { return begin / kLanes; }
+  int64_t end_panel() const { return (end + kLanes - 1) / kLanes; }
+};
+
 /// The parts of AttentionJob::scratch, and the running state of the softmax.
 struct AttentionWork {
   const AttentionJob& job;
-  int64_t width;         ///< head_dim rounded up to panels
-  float* queries;        ///< packed tiles [head_dim][rows]
+  int64_t width;         ///< value_dim rounded up to panels
+  float* queries;        ///< packed tiles [key_dim][rows]
   float* probabilities;  ///< [kAttentionRows][kKeyTileWidth], first the scores
   float* sums;           ///< [kAttentionRows][16] lanes
   float* out;            ///< [kAttentionRows][width]
-  float* expanded;       ///< a tile's keys or values, unless they are floats already
+  float* key_floats;     ///< a tile's keys, unless they are floats already
+  float* value_floats;   ///< a tile's values, likewise
   float largest[kAttentionRows];
+  int64_t row[kAttentionRows];                                         ///< of the segment
+  int64_t first_visible[kAttentionRows], end_visible[kAttentionRows];  ///< positions
+  // Of the tile at hand.
+  KeyRange seen[kAttentionRows];
+  uint64_t seen_keys[kAttentionRows];  ///< within that range, when only some are allowed
+  const float* keys = nullptr;
 
-  int64_t position(int64_t item) const { return job.first_position + (job.first_item + item) / job.group; }
-  int64_t offset(int64_t item) const {
-    const int64_t i = job.first_item + item;
-    return i / job.group * job.row_stride + i % job.group * job.kv.head_dim;
-  }
-  unsigned char* tile(int64_t key) const { return job.kv.tiles + key / kKeyTileWidth * job.kv.tile_bytes; }
-  const void* keys(int64_t first_key, int64_t n) const {
-    if (job.kv.type == kKvF32) return tile(first_key);
-    expand_keys(job.kv, tile(first_key), n, expanded);
-    return expanded;
-  }
-  const void* values(int64_t first_key, int64_t n) const {
-    if (job.kv.type == kKvF32) return tile(first_key) + job.kv.value_offset;
-    expand_values(job.kv, tile(first_key), n, expanded);
-    return expanded;
+  explicit AttentionWork(const AttentionJob& j)
+      : job(j),
+        width(whole_panels(j.kv.value_dim)),
+        queries(j.scratch),
+        probabilities(queries + kAttentionRows * whole_panels(j.kv.key_dim)),
+        sums(probabilities + kAttentionRows * kKeyTileWidth),
+        out(sums + kAttentionRows * kLanes),
+        key_floats(out + kAttentionRows * width),
+        value_floats(key_floats + kKeyTileWidth * whole_panels(j.kv.key_dim)) {}
+
+  int64_t head(int64_t item) const { return (job.first_item + item) % job.group; }
+  const float* query(int64_t item) const { return job.q + row[item] * job.q_stride + head(item) * job.kv.key_dim; }
+  float* output(int64_t item) const { return job.out + row[item] * job.out_stride + head(item) * job.kv.value_dim; }
+  KeyRange seen_by(int64_t first, int64_t items) const {
+    KeyRange all;
+    for (int64_t i = first; i < first + items; ++i) all.widen(seen[i]);
+    return all;
   }
 };
 
@@ -58,40 +81,115 @@ COLIBRI_INLINE void for_each_tile(int64_t items, Body body) {
 /// packed[d][rows] = the queries of a tile of items.
 void pack_queries(const AttentionWork& work, int64_t first, int64_t rows) {
   constexpr int64_t kStep = 32;  // so that the part being written stays in the first-level cache
-  float* packed = work.queries + first * work.job.kv.head_dim;
-  for (int64_t begin = 0; begin < work.job.kv.head_dim; begin += kStep) {
-    const int64_t end = smaller(begin + kStep, work.job.kv.head_dim);
+  const int64_t key_dim = work.job.kv.key_dim;
+  float* packed = work.queries + first * key_dim;
+  for (int64_t begin = 0; begin < key_dim; begin += kStep) {
+    const int64_t end = smaller(begin + kStep, key_dim);
     for (int64_t r = 0; r < rows; ++r) {
-      const float* q = work.job.q + work.offset(first + r);
+      const float* q = work.query(first + r);
       for (int64_t d = begin; d < end; ++d) packed[d * rows + r] = q[d];
     }
   }
 }
 
+/// The positions that an item sees, as far as its own decides.
+void place_item(AttentionWork& work, int64_t item) {
+  const AttentionJob& job = work.job;
+  work.row[item] = (job.first_item + item) / job.group;
+  const int64_t position = job.first_position + work.row[item];
+  int64_t first = 0;
+  if (job.window > 0 && position >= job.window) first = position - job.window + 1;
+  if (job.chunk > 0 && position / job.chunk * job.chunk > first) first = position / job.chunk * job.chunk;
+  work.first_visible[item] = first;
+  work.end_visible[item] = position + 1;
+}
+
+/// A sink is the first term of the softmax.
+void start_item(AttentionWork& work, int64_t item) {
+  float* sums = work.sums + item * kLanes;
+  work.largest[item] = -__builtin_inff();
+  store(sums, zero());
+  for (int64_t d = 0; d < work.width; d += kLanes) store(work.out + item * work.width + d, zero());
+  if (work.job.sinks == nullptr) return;
+  work.largest[item] = work.job.sinks[work.head(item)];
+  sums[0] = 1.0f;
+}
+
 void start_attention(AttentionWork& work) {
-  for_each_tile(work.job.items, [&](int64_t first, int64_t rows) { pack_queries(work, first, rows); });
   for (int64_t i = 0; i < work.job.items; ++i) {
-    work.largest[i] = -__builtin_inff();
-    store(work.sums + i * kLanes, zero());
-    for (int64_t d = 0; d < work.width; d += kLanes) store(work.out + i * work.width + d, zero());
+    place_item(work, i);
+    start_item(work, i);
+  }
+  for_each_tile(work.job.items, [&](int64_t first, int64_t rows) { pack_queries(work, first, rows); });
+}
+
+/// Of the visible keys, those that are allowed.
+COLIBRI_INLINE void look_at_allowed(AttentionWork& work, int64_t item, int64_t first_key) {
+  KeyRange& seen = work.seen[item];
+  if (seen.empty()) return;
+  const uint64_t word = work.job.allowed[work.row[item] * work.job.allowed_stride + first_key / kKeyTileWidth];
+  const uint64_t keys = word >> seen.begin << seen.begin << (kKeyTileWidth - seen.end) >> (kKeyTileWidth - seen.end);
+  work.seen_keys[item] = keys;
+  seen = KeyRange{};
+  if (keys != 0) seen = {__builtin_ctzll(keys), kKeyTileWidth - __builtin_clzll(keys)};
+}
+
+/// What the items see of a tile; the result is what any of them sees.
+KeyRange look_at_tile(AttentionWork& work, int64_t first_key) {
+  for (int64_t item = 0; item < work.job.items; ++item) {
+    const int64_t begin = work.first_visible[item] - first_key, end = work.end_visible[item] - first_key;
+    const KeyRange seen = {begin > 0 ? begin : 0, smaller(end, kKeyTileWidth)};
+    work.seen[item] = seen.empty() ? KeyRange{} : seen;
+    if (work.job.allowed != nullptr) look_at_allowed(work, item, first_key);
+  }
+  return work.seen_by(0, work.job.items);
+}
+
+void score_keys(AttentionWork& work, unsigned char* stored, KeyRange keys) {
+  const int64_t panel_floats = work.job.kv.key_dim * kLanes;
+  work.keys = work.key_floats;
+  if (work.job.kv.type == kKvF32) {
+    work.keys = reinterpret_cast<const float*>(stored);
+  } else {
+    expand_keys(work.job.kv, stored, keys.first_panel(), keys.end_panel(), work.key_floats);
+  }
+  TileJob tile;
+  tile.k = work.job.kv.key_dim;
+  tile.panel_stride = panel_floats * static_cast<int64_t>(sizeof(float));
+  tile.c_stride = kKeyTileWidth;
+  for_each_tile(work.job.items, [&](int64_t first, int64_t rows) {
+    const KeyRange seen = work.seen_by(first, rows);
+    if (seen.empty()) return;
+    tile.panels = work.keys + seen.first_panel() * panel_floats;
+    tile.n = (seen.end_panel() - seen.first_panel()) * kLanes;
+    tile.a = work.queries + first * work.job.kv.key_dim;
+    tile.rows = rows;
+    tile.c = work.probabilities + first * kKeyTileWidth + seen.first_panel() * kLanes;
+    multiply<Packed, F32Weights, kTileRows>(tile);
+  });
+}
+
+constexpr int kTileVectors = kKeyTileWidth / kLanes;
+
+/// Scores of keys outside the range, computed or not, become minus infinity.
+COLIBRI_INLINE void hide_keys(KeyRange seen, F32x16 (&scores)[kTileVectors]) {
+  const F32x16 hidden = broadcast(-__builtin_inff());
+  COLIBRI_UNROLL
+  for (int i = 0; i < kTileVectors; ++i) {
+    const F32x16 begin = broadcast(static_cast<float>(seen.begin - i * kLanes));
+    const F32x16 end = broadcast(static_cast<float>(seen.end - i * kLanes));
+    scores[i] = select_less(lane_numbers(), end, scores[i], hidden);
+    scores[i] = select_less(lane_numbers(), begin, hidden, scores[i]);
   }
 }
 
-void score_keys(AttentionWork& work, int64_t first_key, int64_t keys) {
-  TileJob tile;
-  tile.k = work.job.kv.head_dim;
-  tile.panels = work.keys(first_key, keys);
-  tile.panel_stride = work.job.kv.head_dim * kLanes * static_cast<int64_t>(sizeof(float));
-  tile.c_stride = kKeyTileWidth;
-  for_each_tile(work.job.items, [&](int64_t first, int64_t rows) {
-    const int64_t visible = smaller(keys, work.position(first + rows - 1) + 1 - first_key);
-    if (visible <= 0) return;
-    tile.n = whole_panels(visible);
-    tile.a = work.queries + first * work.job.kv.head_dim;
-    tile.rows = rows;
-    tile.c = work.probabilities + first * kKeyTileWidth;
-    multiply<Packed, F32Weights, kTileRows>(tile);
-  });
+/// Likewise for all but these keys.
+COLIBRI_INLINE void hide_keys(uint64_t seen, F32x16 (&scores)[kTileVectors]) {
+  float shown[kKeyTileWidth];
+  for (int i = 0; i < kKeyTileWidth; ++i) shown[i] = static_cast<float>(static_cast<int>(seen >> i & 1));
+  COLIBRI_UNROLL
+  for (int i = 0; i < kTileVectors; ++i)
+    scores[i] = select_less(zero(), load(shown + i * kLanes), scores[i], broadcast(-__builtin_inff()));
 }
 
 COLIBRI_INLINE void scale_row(float* row, int64_t n, F32x16 factor) {
@@ -99,28 +197,28 @@ COLIBRI_INLINE void scale_row(float* row, int64_t n, F32x16 factor) {
 }
 
 /// Scores of one row -> exp(score - largest so far); the sums and outputs of earlier tiles follow a larger maximum.
-/// Keys from `visible` on, computed or not, have probability 0.
-void soften_row(AttentionWork& work, int64_t item, int64_t visible) {
-  constexpr int kVectors = kKeyTileWidth / kLanes;
+void soften_row(AttentionWork& work, int64_t item) {
   float* row = work.probabilities + item * kKeyTileWidth;
-  const F32x16 lowest = broadcast(-__builtin_inff());
-  F32x16 scores[kVectors], largest = lowest;
+  F32x16 scores[kTileVectors], largest = broadcast(-__builtin_inff());
   COLIBRI_UNROLL
-  for (int i = 0; i < kVectors; ++i) scores[i] = mul(load(row + i * kLanes), broadcast(work.job.scale));
-  if (visible < kKeyTileWidth) {
-    COLIBRI_UNROLL
-    for (int i = 0; i < kVectors; ++i) {
-      const F32x16 end = broadcast(static_cast<float>(visible - i * kLanes));
-      scores[i] = select_less(lane_numbers(), end, scores[i], lowest);
-    }
+  for (int i = 0; i < kTileVectors; ++i) scores[i] = mul(load(row + i * kLanes), broadcast(work.job.scale));
+  if (work.job.soft_cap != 0.0f) {
+    const F32x16 cap = broadcast(work.job.soft_cap);
+    for (int i = 0; i < kTileVectors; ++i) scores[i] = mul(hyperbolic_tangent(div(scores[i], cap)), cap);
+  }
+  const KeyRange seen = work.seen[item];
+  if (work.job.allowed != nullptr) {
+    hide_keys(work.seen_keys[item], scores);
+  } else if (seen.begin > 0 || seen.end < kKeyTileWidth) {
+    hide_keys(seen, scores);
   }
   COLIBRI_UNROLL
-  for (int i = 0; i < kVectors; ++i) largest = maximum(largest, scores[i]);
+  for (int i = 0; i < kTileVectors; ++i) largest = maximum(largest, scores[i]);
   const float tile_largest = maximum_of_lanes(largest), before = work.largest[item];
   const float after = tile_largest > before ? tile_largest : before;
   F32x16 sums = zero();
   COLIBRI_UNROLL
-  for (int i = 0; i < kVectors; ++i) {
+  for (int i = 0; i < kTileVectors; ++i) {
     const F32x16 p = small_exponential(sub(scores[i], broadcast(after)));
     store(row + i * kLanes, p);
     sums = add(sums, p);
@@ -135,28 +233,41 @@ void soften_row(AttentionWork& work, int64_t item, int64_t visible) {
   store(running, add(load(running), sums));
 }
 
-void soften_scores(AttentionWork& work, int64_t first_key) {
+void soften_scores(AttentionWork& work) {
   for (int64_t item = 0; item < work.job.items; ++item) {
-    const int64_t visible = work.position(item) + 1 - first_key;
-    if (visible > 0) {
-      soften_row(work, item, visible);
+    if (!work.seen[item].empty()) {
+      soften_row(work, item);
     } else {
       for (int i = 0; i < kKeyTileWidth; i += kLanes) store(work.probabilities + item * kKeyTileWidth + i, zero());
     }
   }
 }
 
-void add_values(AttentionWork& work, int64_t first_key, int64_t keys) {
+const float* tile_values(const AttentionWork& work, unsigned char* stored, KeyRange keys) {
+  const KvTiles& kv = work.job.kv;
+  if (kv.latent) {
+    transpose_keys(kv, work.keys, keys.first_panel(), keys.end_panel(), work.value_floats);
+  } else if (kv.type == kKvF32) {
+    return reinterpret_cast<const float*>(stored + kv.value_offset);
+  } else {
+    expand_values(kv, stored, keys.begin, keys.end, work.value_floats);
+  }
+  return work.value_floats;
+}
+
+void add_values(AttentionWork& work, unsigned char* stored, KeyRange keys) {
+  const float* values = tile_values(work, stored, keys);
   TileJob tile;
-  tile.panels = work.values(first_key, keys);
   tile.panel_stride = kKeyTileWidth * kLanes * static_cast<int64_t>(sizeof(float));
   tile.n = work.width;
   tile.c_stride = work.width;
   tile.accumulate = true;
   for_each_tile(work.job.items, [&](int64_t first, int64_t rows) {
-    tile.k = smaller(keys, work.position(first + rows - 1) + 1 - first_key);
-    if (tile.k <= 0) return;
-    tile.a = work.probabilities + first * kKeyTileWidth;
+    const KeyRange seen = work.seen_by(first, rows);
+    if (seen.empty()) return;
+    tile.panels = values + seen.begin * kLanes;
+    tile.k = seen.end - seen.begin;
+    tile.a = work.probabilities + first * kKeyTileWidth + seen.begin;
     tile.rows = rows;
     tile.c = work.out + first * work.width;
     multiply<SeparateRows<kKeyTileWidth>, F32Weights, kTileRows>(tile);
@@ -167,28 +278,25 @@ void finish_attention(AttentionWork& work) {
   for (int64_t item = 0; item < work.job.items; ++item) {
     const F32x16 sum = broadcast(sum_of_lanes(load(work.sums + item * kLanes)));
     const float* from = work.out + item * work.width;
-    float* to = work.job.out + work.offset(item);
-    for_each_run(work.job.kv.head_dim, [&](int64_t d, int64_t lanes) {
-      // Adding 0 turns -0 into 0: the sign of a zero may depend on how many masked keys were added.
+    float* to = work.output(item);
+    for_each_run(work.job.kv.value_dim, [&](int64_t d, int64_t lanes) {
+      // Adding 0 turns -0 into 0: the sign of a zero may depend on how many hidden keys were added.
       store_run(to + d, lanes, add(div(load(from + d), sum), zero()));
     });
   }
 }
 
 void attention(const AttentionJob* job) {
-  const int64_t width = (job->kv.head_dim + kLanes - 1) / kLanes * kLanes;
-  float* queries = job->scratch;
-  float* probabilities = queries + kAttentionRows * width;
-  float* sums = probabilities + kAttentionRows * kKeyTileWidth;
-  float* out = sums + kAttentionRows * kLanes;
-  AttentionWork work{*job, width, queries, probabilities, sums, out, out + kAttentionRows * width, {}};
+  AttentionWork work(*job);
   start_attention(work);
-  const int64_t end = work.position(job->items - 1) + 1;
-  for (int64_t key = 0; key < end; key += kKeyTileWidth) {
-    const int64_t keys = end - key < kKeyTileWidth ? end - key : kKeyTileWidth;
-    score_keys(work, key, keys);
-    soften_scores(work, key);
-    add_values(work, key, keys);
+  const int64_t begin = work.first_visible[0] / kKeyTileWidth * kKeyTileWidth, end = work.end_visible[job->items - 1];
+  for (int64_t key = begin; key < end; key += kKeyTileWidth) {
+    const KeyRange seen = look_at_tile(work, key);
+    if (seen.empty()) continue;
+    unsigned char* stored = tile_of(job->kv, key);
+    score_keys(work, stored, seen);
+    soften_scores(work);
+    add_values(work, stored, seen);
   }
   finish_attention(work);
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
 #include "tensor/expanded_strip.h"
 
@@ -75,64 +76,96 @@ struct ProductJob {
 /// How numbers are kept in a cache; the same as KvType of tensor/kv_view.h.
 enum KvElements { kKvF32, kKvF16, kKvQ8 };
 
-/// The tiles of one KV head (tensor/kv_view.h): keys, then values at value_offset.
+/// The tiles of one KV head (tensor/kv_view.h): keys, then values at value_offset. A ring of n_tiles.
 struct KvTiles {
   unsigned char* tiles = nullptr;
+  int64_t n_tiles = 0;
   int64_t tile_bytes = 0;
   int64_t value_offset = 0;
-  int64_t head_dim = 0;
+  int64_t key_dim = 0;
+  int64_t value_dim = 0;
   KvElements type = kKvF32;
+  bool latent = false;  ///< values are not stored: they are the first value_dim channels of the keys
 };
 
-/// Writes keys and values of one head, [rows, head_dim] each, at positions first_position, first_position + 1 ...
+/// Writes keys and values of one head, [rows, key_dim] and [rows, value_dim], at positions first_position,
+/// first_position + 1 ... Values are not looked at where the tiles store none.
 struct KvAppendJob {
   KvTiles kv;
   const float* keys = nullptr;
   const float* values = nullptr;
-  int64_t row_stride = 0;  ///< floats from one row to the next, of both
+  int64_t key_stride = 0;  ///< floats from one row to the next
+  int64_t value_stride = 0;
   int64_t rows = 0;
   int64_t first_position = 0;
 };
 
-/// Causal attention of some query rows of one KV head. The rows of a segment and the heads of a group are one list:
-/// item i is row i / group, head i % group.
+/// Attention of some query rows of one KV head: Backend::attention. The rows of a segment and the heads of a group are
+/// one list: item i is row i / group, head i % group.
 struct AttentionJob {
   KvTiles kv;
-  const float* q = nullptr;  ///< the segment's first row, the group's first head
-  float* out = nullptr;      ///< likewise
-  int64_t row_stride = 0;    ///< floats from one row to the next, in q and out
+  const float* q = nullptr;           ///< the segment's first row, the group's first head
+  float* out = nullptr;               ///< likewise
+  const float* sinks = nullptr;       ///< the group's first head; or null
+  const uint64_t* allowed = nullptr;  ///< the segment's first row; or null
+  int64_t q_stride = 0;               ///< floats from one row to the next
+  int64_t out_stride = 0;
+  int64_t allowed_stride = 0;  ///< words, likewise
+  int64_t window = 0;          ///< 0: all
+  int64_t chunk = 0;           ///< 0: all
   int64_t group = 1;
   int64_t first_item = 0;
   int64_t items = 0;           ///< 1 .. kAttentionRows
   int64_t first_position = 0;  ///< of the segment's first row
   float scale = 1.0f;
-  float* scratch = nullptr;  ///< attention_scratch_floats(head_dim)
+  float soft_cap = 0;        ///< 0: none
+  float* scratch = nullptr;  ///< attention_scratch_floats(key_dim, value_dim)
 };
 
-/// Queries and outputs, scores and sums of every item, and one tile of keys or values as floats.
-constexpr int64_t attention_scratch_floats(int64_t head_dim) {
-  const int64_t width = (head_dim + kLanes - 1) / kLanes * kLanes;
-  return kAttentionRows * (2 * width + kKeyTileWidth + kLanes) + kKeyTileWidth * width;
+/// Queries and outputs, scores and sums of every item, and one tile of keys and values as floats.
+constexpr int64_t attention_scratch_floats(int64_t key_dim, int64_t value_dim) {
+  const int64_t widths = (key_dim + kLanes - 1) / kLanes * kLanes + (value_dim + kLanes - 1) / kLanes * kLanes;
+  return kAttentionRows * (widths + kKeyTileWidth + kLanes) + kKeyTileWidth * widths;
 }
 
-/// One row of heads [heads, head_dim]: the first 2 * half elements of each turn by the angles of cos and sin [half].
+/// Scores of the keys [first_key, end_key) for one row: Backend::select_keys.
+struct IndexJob {
+  KvTiles kv;
+  const float* q = nullptr;        ///< [heads, key_dim]
+  const float* weights = nullptr;  ///< [heads]
+  int64_t heads = 0;
+  int64_t first_key = 0;  ///< of a tile
+  int64_t end_key = 0;
+  float* scores = nullptr;   ///< [end_key - first_key, rounded up to whole tiles]: never -0
+  float* scratch = nullptr;  ///< index_scratch_floats(heads, key_dim)
+};
+
+/// Queries, the products of a tile of them, and one tile of keys as floats.
+constexpr int64_t index_scratch_floats(int64_t heads, int64_t key_dim) {
+  return heads * key_dim + kMaxTileRows * kKeyTileWidth + kKeyTileWidth * key_dim;
+}
+
+/// One row of heads, head_dim floats from one to the next: 2 * half elements of each turn by the angles of cos and sin
+/// [half].
 struct RopeJob {
-  float* row = nullptr;
+  float* row = nullptr;  ///< the first of those elements
   int64_t heads = 0;
   int64_t head_dim = 0;
   const float* cos = nullptr;
   const float* sin = nullptr;
   int64_t half = 0;
   bool interleaved = false;
+  bool inverse = false;
 };
 
-/// Experts and weights of rows of logits: Backend::route.
+/// Experts and weights of rows of logits: Backend::route. With `given`, weights alone: Backend::weigh.
 struct RouteJob {
   const float* logits = nullptr;  ///< [rows, n_experts]
   int64_t rows = 0;
   RouterParams params;
   int32_t* ids = nullptr;    ///< [rows, top_k]
   float* weights = nullptr;  ///< [rows, top_k]
+  const int32_t* given = nullptr;
 };
 
 struct KernelTable {
@@ -143,14 +176,19 @@ struct KernelTable {
   void (*quantise)(const float* x, int64_t k, ActivationStrip* strips);
   void (*append_kv)(const KvAppendJob* job);
   void (*attention)(const AttentionJob* job);
+  void (*index_scores)(const IndexJob* job);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);
-  void (*add)(float* x, const float* y, int64_t n);
+  void (*add)(float* x, float factor, const float* y, int64_t n);  ///< x += factor * y in two roundings
   void (*clamp)(float* x, float limit, int64_t n);
-  void (*silu_mul)(const float* gate, const float* up, int64_t n, float* out);
-  void (*scale_by_sigmoid)(float* x, float gate, int64_t n);
+  void (*activate)(const Activation& activation, const float* gate, const float* up, int64_t n, float* out);
+  void (*scale_by_sigmoid)(float* x, const float* gate, int64_t gates, int64_t each);
   void (*rope)(const RopeJob* job);
   void (*route)(const RouteJob* job);
   void (*add_scaled)(float* sum, float factor, const float* x, int64_t n);  ///< sum = fma(factor, x, sum)
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* y);
+  void (*scale)(float* x, float factor, int64_t n);
+  void (*multiply)(float* x, const float* y, int64_t n);
+  void (*soft_cap)(float* x, float cap, int64_t n);
 };
 
 extern const KernelTable kScalarKernels;

@@ -1,7 +1,8 @@
 // Keys and values into and out of the tiles of a cache (tensor/kv_view.h), over the F32x16 included before.
 //
-// append_kv() encodes rows; expand_keys() and expand_values() give a tile back as floats in the layout of kF32, so that
-// attention is one piece of code for all types. Every operation is exact or rounds once, on every level alike: a cache
+// append_kv() encodes rows; expand_keys() and expand_values() give a tile back as floats in the layout of kF32, and
+// transpose_keys() makes values of the keys of a latent tile, so that attention is one piece of code for all types.
+// Every operation is exact or rounds once, on every level alike: a cache
 // holds the same bits whichever level wrote it.
 #pragma once
 
@@ -23,10 +24,15 @@ COLIBRI_INLINE int64_t whole_panels(int64_t channels) { return (channels + kLane
 
 // The scales of a kQ8 tile stand behind its elements.
 COLIBRI_INLINE uint16_t* key_scales(const KvTiles& kv, unsigned char* tile) {
-  return reinterpret_cast<uint16_t*>(tile + kv.head_dim * kKeyTileWidth);
+  return reinterpret_cast<uint16_t*>(tile + kv.key_dim * kKeyTileWidth);
 }
 COLIBRI_INLINE uint16_t* value_scales(const KvTiles& kv, unsigned char* tile) {
-  return reinterpret_cast<uint16_t*>(tile + kv.value_offset + whole_panels(kv.head_dim) * kKeyTileWidth);
+  return reinterpret_cast<uint16_t*>(tile + kv.value_offset + whole_panels(kv.value_dim) * kKeyTileWidth);
+}
+
+/// The tile of this position.
+COLIBRI_INLINE unsigned char* tile_of(const KvTiles& kv, int64_t position) {
+  return kv.tiles + position / kKeyTileWidth % kv.n_tiles * kv.tile_bytes;
 }
 
 /// NaN stays NaN.
@@ -74,22 +80,22 @@ COLIBRI_INLINE uint16_t encode(const Channels& x, int8_t* to) {
 template <typename Element>
 void append_key(const KvTiles& kv, unsigned char* tile, int64_t position, const float* row) {
   const int64_t panel = position / kLanes, lane = position % kLanes;
-  auto* keys = reinterpret_cast<Element*>(tile) + panel * kv.head_dim * kLanes + lane;
-  for (int64_t d = 0; d < kv.head_dim; d += kScaleBlock) {
-    const int64_t n = smaller(kScaleBlock, kv.head_dim - d);
+  auto* keys = reinterpret_cast<Element*>(tile) + panel * kv.key_dim * kLanes + lane;
+  for (int64_t d = 0; d < kv.key_dim; d += kScaleBlock) {
+    const int64_t n = smaller(kScaleBlock, kv.key_dim - d);
     Element elements[kScaleBlock];
     const uint16_t scale = encode(load_channels(row + d, n), elements);
     for (int64_t i = 0; i < n; ++i) keys[(d + i) * kLanes] = elements[i];
     if (sizeof(Element) == 1)
-      key_scales(kv, tile)[(panel * scale_blocks(kv.head_dim) + d / kScaleBlock) * kLanes + lane] = scale;
+      key_scales(kv, tile)[(panel * scale_blocks(kv.key_dim) + d / kScaleBlock) * kLanes + lane] = scale;
   }
 }
 
 template <typename Element>
 void append_value(const KvTiles& kv, unsigned char* tile, int64_t position, const float* row) {
   auto* values = reinterpret_cast<Element*>(tile + kv.value_offset) + position * kLanes;
-  for (int64_t d = 0; d < kv.head_dim; d += kScaleBlock) {
-    const int64_t n = smaller(kScaleBlock, kv.head_dim - d);
+  for (int64_t d = 0; d < kv.value_dim; d += kScaleBlock) {
+    const int64_t n = smaller(kScaleBlock, kv.value_dim - d);
     Element elements[kScaleBlock];
     const uint16_t scale = encode(load_channels(row + d, n), elements);
     for (int64_t i = 0; i < n; i += kLanes)
@@ -102,9 +108,10 @@ template <typename Element>
 void append_rows(const KvAppendJob& job) {
   for (int64_t r = 0; r < job.rows; ++r) {
     const int64_t position = job.first_position + r;
-    unsigned char* tile = job.kv.tiles + position / kKeyTileWidth * job.kv.tile_bytes;
-    append_key<Element>(job.kv, tile, position % kKeyTileWidth, job.keys + r * job.row_stride);
-    append_value<Element>(job.kv, tile, position % kKeyTileWidth, job.values + r * job.row_stride);
+    unsigned char* tile = tile_of(job.kv, position);
+    append_key<Element>(job.kv, tile, position % kKeyTileWidth, job.keys + r * job.key_stride);
+    if (!job.kv.latent)
+      append_value<Element>(job.kv, tile, position % kKeyTileWidth, job.values + r * job.value_stride);
   }
 }
 
@@ -124,16 +131,17 @@ COLIBRI_INLINE void expand_halves(const unsigned char* from, int64_t vectors, fl
   for (int64_t i = 0; i < vectors * kLanes; i += kLanes) store(out + i, load_f16(halves + i));
 }
 
-/// The keys of a tile, those of the first `keys` positions, rounded up to a panel.
-void expand_keys(const KvTiles& kv, unsigned char* tile, int64_t keys, float* out) {
-  const int64_t panels = whole_panels(keys) / kLanes;
-  if (kv.type == kKvF16) return expand_halves(tile, panels * kv.head_dim, out);
-  const auto* q = reinterpret_cast<const int8_t*>(tile);
-  const uint16_t* scales = key_scales(kv, tile);
-  for (int64_t p = 0; p < panels; ++p) {
-    for (int64_t d = 0; d < kv.head_dim; d += kScaleBlock, scales += kLanes) {
+/// The keys of a tile: whole panels of 16 positions, [first, end) of the four.
+void expand_keys(const KvTiles& kv, unsigned char* tile, int64_t first, int64_t end, float* out) {
+  const int64_t panel = kv.key_dim * kLanes;
+  out += first * panel;
+  if (kv.type == kKvF16) return expand_halves(tile + first * panel * 2, (end - first) * kv.key_dim, out);
+  const auto* q = reinterpret_cast<const int8_t*>(tile) + first * panel;
+  const uint16_t* scales = key_scales(kv, tile) + first * scale_blocks(kv.key_dim) * kLanes;
+  for (int64_t p = first; p < end; ++p) {
+    for (int64_t d = 0; d < kv.key_dim; d += kScaleBlock, scales += kLanes) {
       const F32x16 scale = load_f16(scales);
-      const int64_t n = smaller(kScaleBlock, kv.head_dim - d) * kLanes;
+      const int64_t n = smaller(kScaleBlock, kv.key_dim - d) * kLanes;
       for (int64_t i = 0; i < n; i += kLanes) store(out + i, mul(load_i8(q + i), scale));
       q += n;
       out += n;
@@ -141,20 +149,38 @@ void expand_keys(const KvTiles& kv, unsigned char* tile, int64_t keys, float* ou
   }
 }
 
-/// The values of the first `keys` positions of a tile.
-void expand_values(const KvTiles& kv, unsigned char* tile, int64_t keys, float* out) {
+/// The values of the positions [first, end) of a tile.
+void expand_values(const KvTiles& kv, unsigned char* tile, int64_t first, int64_t end, float* out) {
   const unsigned char* values = tile + kv.value_offset;
   const uint16_t* scales = value_scales(kv, tile);
-  for (int64_t d = 0; d < kv.head_dim; d += kLanes, out += kKeyTileWidth * kLanes) {
+  for (int64_t d = 0; d < kv.value_dim; d += kLanes, out += kKeyTileWidth * kLanes) {
+    const int64_t start = d * kKeyTileWidth + first * kLanes;
     if (kv.type == kKvF16) {
-      expand_halves(values + d * kKeyTileWidth * 2, keys, out);
+      expand_halves(values + start * 2, end - first, out + first * kLanes);
       continue;
     }
     const auto* q = reinterpret_cast<const int8_t*>(values) + d * kKeyTileWidth;
     float scale[kKeyTileWidth];
     expand_halves(reinterpret_cast<const unsigned char*>(scales + d / kScaleBlock * kKeyTileWidth),
                   kKeyTileWidth / kLanes, scale);
-    for (int64_t i = 0; i < keys; ++i) store(out + i * kLanes, mul(load_i8(q + i * kLanes), broadcast(scale[i])));
+    for (int64_t i = first; i < end; ++i) store(out + i * kLanes, mul(load_i8(q + i * kLanes), broadcast(scale[i])));
+  }
+}
+
+/// Channels beside each other instead of positions: panels [first, end) of keys -> the values of their positions.
+void transpose_keys(const KvTiles& kv, const float* keys, int64_t first, int64_t end, float* out) {
+  for (int64_t d = 0; d < kv.value_dim; d += kLanes, out += kKeyTileWidth * kLanes) {
+    for (int64_t p = first; p < end; ++p) {
+      const float* channels[kLanes];  // those from key_dim on do not exist: any will do
+      for (int64_t i = 0; i < kLanes; ++i)
+        channels[i] = keys + (p * kv.key_dim + smaller(d + i, kv.key_dim - 1)) * kLanes;
+      for (int64_t i = 0; i < kLanes; i += 4) {
+        F32x16 position[4];
+        load_columns(channels, i, position);
+        COLIBRI_UNROLL
+        for (int64_t j = 0; j < 4; ++j) store(out + (p * kLanes + i + j) * kLanes, position[j]);
+      }
+    }
   }
 }
 

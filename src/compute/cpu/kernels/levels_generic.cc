@@ -8,13 +8,13 @@ bool always(const platform::CpuFeatures&) { return true; }
 bool never(const platform::CpuFeatures&) { return false; }
 
 constexpr Isa kIsas[] = {
-    {"amx", never, nullptr, nullptr, false},
-    {"avx512", never, nullptr, nullptr, false},
-    {"avxvnni", never, nullptr, nullptr, false},
-    {"avx2", never, nullptr, nullptr, false},
-    {"sse4", never, nullptr, nullptr, false},
-    {"neon", never, nullptr, nullptr, false},
-    {"scalar", always, nullptr, &kScalarKernels, true},
+    {"amx", never, nullptr, nullptr, false, nullptr},
+    {"avx512", never, nullptr, nullptr, false, nullptr},
+    {"avxvnni", never, nullptr, nullptr, false, nullptr},
+    {"avx2", never, nullptr, nullptr, false, nullptr},
+    {"sse4", never, nullptr, nullptr, false, nullptr},
+    {"neon", never, nullptr, nullptr, false, nullptr},
+    {"scalar", always, nullptr, &kScalarKernels, true, &kScalarRecurrentKernels},
 };
 
 }  // namespace

@@ -21,10 +21,13 @@ constexpr const KernelTable* kAmx = nullptr;  // the compiler does not know it
 #endif
 
 constexpr Isa kIsas[] = {
-    {"amx", has_amx, platform::tiles_permitted, kAmx, true},    {"avx512", has_avx512, nullptr, &kAvx512Kernels, true},
-    {"avxvnni", has_avx_vnni, nullptr, &kAvxVnniKernels, true}, {"avx2", has_avx2, nullptr, &kAvx2Kernels, true},
-    {"sse4", has_sse4, nullptr, &kSse4Kernels, true},           {"neon", never, nullptr, nullptr, false},
-    {"scalar", always, nullptr, &kScalarKernels, true},
+    {"amx", has_amx, platform::tiles_permitted, kAmx, true, &kAvx512RecurrentKernels},
+    {"avx512", has_avx512, nullptr, &kAvx512Kernels, true, &kAvx512RecurrentKernels},
+    {"avxvnni", has_avx_vnni, nullptr, &kAvxVnniKernels, true, &kAvx2RecurrentKernels},
+    {"avx2", has_avx2, nullptr, &kAvx2Kernels, true, &kAvx2RecurrentKernels},
+    {"sse4", has_sse4, nullptr, &kSse4Kernels, true, &kSse4RecurrentKernels},
+    {"neon", never, nullptr, nullptr, false, nullptr},
+    {"scalar", always, nullptr, &kScalarKernels, true, &kScalarRecurrentKernels},
 };
 
 }  // namespace

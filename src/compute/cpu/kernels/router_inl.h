@@ -22,7 +22,8 @@ struct RouteBlock {
   const RouterParams* params;
   const float* rows[16];  ///< those beyond n_rows repeat the last
   int64_t n_rows;
-  int32_t* ids;  ///< of the first row
+  int32_t* ids;           ///< of the first row
+  const int32_t* chosen;  ///< the same, or those that are given
   float* weights;
   bool by_logit;                           ///< the key is the logit itself
   F32x16 largest;                          ///< softmax: the largest logit; by logit, the key of the first choice
@@ -56,17 +57,6 @@ COLIBRI_INLINE void for_each_expert(const float* const* rows, int64_t begin, int
     for (int r = 0; r < 16; ++r) lane[r] = rows[r][e];
     body(e, load(lane));
   }
-}
-
-/// log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|; log(1 + u) = 2 atanh(s), s = u / (2 + u) <= 1/3, whose series is
-/// exact to the last place after eight terms.
-COLIBRI_INLINE F32x16 softplus(F32x16 x) {
-  const F32x16 u = exponential(sub(zero(), maximum(x, sub(zero(), x))));
-  const F32x16 s = div(u, add(u, broadcast(2.0f))), square = mul(s, s);
-  F32x16 series = broadcast(1.0f / 15.0f);
-  COLIBRI_UNROLL
-  for (int odd = 13; odd >= 1; odd -= 2) series = fma(series, square, broadcast(1.0f / static_cast<float>(odd)));
-  return add(maximum(x, zero()), mul(add(s, s), series));
 }
 
 /// What a logit weighs before division: for softmax e^(logit - largest), else the score. NaN weighs nothing. The
@@ -219,10 +209,39 @@ void weigh_terms(RouteBlock& b, int64_t slots, RouteSlots& best) {
   }
 }
 
+/// What the sparse mixer adds up: nothing for a logit that is far from the largest.
+COLIBRI_INLINE F32x16 near_term(F32x16 logit, F32x16 largest, float jitter) {
+  const F32x16 size = maximum(maximum(logit, sub(zero(), logit)), largest);
+  const F32x16 far = div(sub(largest, logit), size);
+  return select_less(broadcast(2 * jitter), far, zero(), term_of(RouterKind::kSoftmax, logit, largest));
+}
+
+/// The sparse mixer: every choice by itself, among those that were not chosen before it.
+void weigh_sparsely(const RouteBlock& b, int64_t slots, RouteSlots& best) {
+  for (int64_t j = 0; j < slots; ++j) {
+    F32x16 total = zero(), id = zero();
+    for_each_expert(b.rows, 0, b.params->n_experts, [&](int64_t, F32x16 logit) {
+      F32x16 term = near_term(logit, best.keys[j], b.params->jitter);
+      for (int64_t i = 0; i < j; ++i) {
+        const F32x16 other = select(above(best.ids[i], id), term, zero());
+        term = select(above(id, best.ids[i]), term, other);
+      }
+      total = add(total, term);
+      id = add(id, broadcast(1.0f));
+    });
+    best.keys[j] = select(is_number(best.keys[j]), div(broadcast(1.0f), total), zero());
+  }
+}
+
+COLIBRI_INLINE F32x16 softmax_total(const RouteBlock& b) { return b.by_logit ? total_of_terms(b) : b.total; }
 COLIBRI_INLINE F32x16 divisor(const RouteBlock& b) {
-  if (b.params->renormalise) return add(b.chosen_total, broadcast(b.params->sum_offset));
-  if (b.params->kind != RouterKind::kSoftmax) return broadcast(1.0f);
-  return b.by_logit ? total_of_terms(b) : b.total;
+  const RouterParams& p = *b.params;
+  const bool softmax = p.kind == RouterKind::kSoftmax;
+  if (!p.renormalise) return softmax ? softmax_total(b) : broadcast(1.0f);
+  const F32x16 sum = add(b.chosen_total, broadcast(p.sum_offset));
+  if (!(p.sum_floor > 0)) return sum;
+  const F32x16 least = broadcast(p.sum_floor);
+  return maximum(sum, softmax ? mul(least, softmax_total(b)) : least);
 }
 COLIBRI_INLINE F32x16 weight_of(F32x16 term, F32x16 by, float scale) {
   return mul(select_less(zero(), by, div(term, by), zero()), broadcast(scale));
@@ -263,6 +282,12 @@ void write_slots(const RouteBlock& b, int64_t first, int64_t slots, const RouteS
   for (int64_t r = 0; r < b.n_rows; ++r) fill_empty(b.ids + r * k, first + slots);
 }
 
+void scale_by_expert(const RouteBlock& b) {
+  if (b.params->expert_scale == nullptr) return;
+  const int64_t n = b.n_rows * b.params->top_k;
+  for (int64_t i = 0; i < n; ++i) b.weights[i] *= b.params->expert_scale[b.chosen[i]];
+}
+
 /// All of it when one walk holds all choices.
 void route_at_once(RouteBlock& b) {
   const int64_t k = b.params->top_k;
@@ -271,10 +296,28 @@ void route_at_once(RouteBlock& b) {
   const bool found = plain && ((k == 1 && collect_few<1>(b, best)) || (k == 2 && collect_few<2>(b, best)));
   if (!found) collect(b, k, nullptr, best);
   if (b.by_logit) b.largest = best.keys[0];
-  weigh_terms(b, k, best);
+  if (b.params->kind == RouterKind::kSparseMixer) {
+    weigh_sparsely(b, k, best);
+  } else {
+    weigh_terms(b, k, best);
+  }
   const F32x16 by = divisor(b);
   for (int64_t j = 0; j < k; ++j) best.keys[j] = weight_of(best.keys[j], by, b.params->scale);
   write_slots(b, 0, k, best);
+  scale_by_expert(b);
+}
+
+void divide_weights(const RouteBlock& b) {
+  const int64_t k = b.params->top_k;
+  float by[16];
+  store(by, divisor(b));
+  for (int64_t r = 0; r < b.n_rows; ++r) {
+    float* weights = b.weights + r * k;
+    for_each_run(k, [&](int64_t i, int64_t lanes) {
+      store_run(weights + i, lanes, weight_of(load_run(weights + i, lanes), broadcast(by[r]), b.params->scale));
+    });
+  }
+  scale_by_expert(b);
 }
 
 /// Walk after walk; the terms are divided when their sum is known.
@@ -290,30 +333,42 @@ void route_in_parts(RouteBlock& b) {
     weigh_terms(b, slots, best);
     write_slots(b, first, slots, best);
   }
-  float by[16];
-  store(by, divisor(b));
-  for (int64_t r = 0; r < b.n_rows; ++r) {
-    float* weights = b.weights + r * k;
-    for_each_run(k, [&](int64_t i, int64_t lanes) {
-      store_run(weights + i, lanes, weight_of(load_run(weights + i, lanes), broadcast(by[r]), b.params->scale));
-    });
+  divide_weights(b);
+}
+
+/// Experts that nobody chooses here.
+void weigh_given(RouteBlock& b) {
+  const int64_t k = b.params->top_k;
+  float lane[16];
+  for (int64_t j = 0; j < k; ++j) {
+    for (int64_t r = 0; r < 16; ++r) lane[r] = b.rows[r][b.chosen[(r < b.n_rows ? r : b.n_rows - 1) * k + j]];
+    const F32x16 term = term_of(b.params->kind, load(lane), b.largest);
+    b.chosen_total = add(b.chosen_total, term);
+    store(lane, term);
+    for (int64_t r = 0; r < b.n_rows; ++r) b.weights[r * k + j] = lane[r];
   }
+  divide_weights(b);
 }
 
 void route(const RouteJob* job) {
   const RouterParams& p = job->params;
   RouteBlock b;
   b.params = &p;
-  b.by_logit = p.bias == nullptr && (p.n_groups == 1 || p.group_score == GroupScore::kLargest);
+  b.by_logit = job->given == nullptr && p.bias == nullptr && (p.n_groups == 1 || p.group_score == GroupScore::kLargest);
   for (int64_t row = 0; row < job->rows; row += 16) {
     b.n_rows = job->rows - row < 16 ? job->rows - row : 16;
     for (int64_t r = 0; r < 16; ++r) b.rows[r] = job->logits + (row + (r < b.n_rows ? r : b.n_rows - 1)) * p.n_experts;
-    b.ids = job->ids + row * p.top_k;
+    b.ids = job->given == nullptr ? job->ids + row * p.top_k : nullptr;
+    b.chosen = job->given != nullptr ? job->given + row * p.top_k : b.ids;
     b.weights = job->weights + row * p.top_k;
     b.chosen_total = zero();
     if (p.kind == RouterKind::kSoftmax && !b.by_logit) {
       b.largest = largest_logit(b);
       b.total = total_of_terms(b);
+    }
+    if (job->given != nullptr) {
+      weigh_given(b);
+      continue;
     }
     if (p.top_groups < p.n_groups) drop_groups(b);
     if (p.top_k <= kRouteSlots) {

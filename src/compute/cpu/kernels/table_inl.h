@@ -3,6 +3,7 @@
 
 #include "compute/cpu/kernels/attention_inl.h"
 #include "compute/cpu/kernels/expanded_inl.h"
+#include "compute/cpu/kernels/index_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
 #include "compute/cpu/kernels/kv_inl.h"
 #include "compute/cpu/kernels/product_inl.h"
@@ -26,14 +27,19 @@ constexpr KernelTable kTable = {
     quantise,
     append_kv,
     attention,
+    index_scores,
     rms_norm,
     add_row,
     clamp,
-    silu_mul,
+    activate,
     scale_by_sigmoid,
     rope,
     route,
     add_scaled,
+    layer_norm,
+    scale,
+    multiply_row,
+    soft_cap,
 };
 
 }  // namespace

@@ -1,0 +1,43 @@
+// OLMo 2: norms stand behind the blocks instead of before them, and over the full rows of q and k.
+#include "model/families/family.h"
+
+namespace colibri::model {
+namespace {
+
+TensorNames names() {
+  TensorNames n = kHuggingFaceNames;
+  n.attention_post_norm = "model.layers.{L}.post_attention_layernorm";
+  n.ffn_post_norm = "model.layers.{L}.post_feedforward_layernorm";
+  return n;
+}
+
+TensorNames gguf_names() {
+  TensorNames n = kGgufNames;
+  n.attention_post_norm = "blk.{L}.post_attention_norm";
+  n.ffn_post_norm = "blk.{L}.post_ffw_norm";
+  return n;
+}
+
+const TensorNames kNames = names(), kGguf = gguf_names();
+
+Result<ModelSpec> read_config(ConfigReader& reader) {
+  ModelSpec spec = read_common(reader, "olmo2");
+  spec.pre_norm = false;
+  spec.post_norm = true;
+  AttentionSpec& a = spec.attentions[0];
+  a.qkv_bias = a.output_bias = reader.flag_or("attention_bias", false);
+  a.qk_norm = QkNorm::kFullRow;
+  all_layers_dense(spec, reader.size("intermediate_size"));
+  return reader.finish(std::move(spec));
+}
+
+}  // namespace
+
+extern const Family kOlmo2 = {.name = "olmo2",
+                              .architectures = {"Olmo2ForCausalLM"},
+                              .gguf_architecture = "olmo2",
+                              .read_config = read_config,
+                              .names = &kNames,
+                              .gguf_names = &kGguf};
+
+}  // namespace colibri::model

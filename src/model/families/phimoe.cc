@@ -1,0 +1,65 @@
+// Phi-3.5-MoE: layer norms with biases, LongRoPE, and a router that softens two maxima one after the other.
+#include "model/families/family.h"
+
+namespace colibri::model {
+namespace {
+
+TensorNames names() {
+  TensorNames n = kHuggingFaceNames;
+  n.router = "model.layers.{L}.block_sparse_moe.gate";
+  n.expert_gate = "model.layers.{L}.block_sparse_moe.experts.{E}.w1";
+  n.expert_up = "model.layers.{L}.block_sparse_moe.experts.{E}.w3";
+  n.expert_down = "model.layers.{L}.block_sparse_moe.experts.{E}.w2";
+  return n;
+}
+
+const TensorNames kNames = names();
+
+Result<ModelSpec> read_config(ConfigReader& reader) {
+  ModelSpec spec = read_common(reader, "phimoe");
+  spec.layer_norm = true;
+  if (spec.ropes[0].long_divisors == spec.ropes[0].frequency_divisors && spec.ropes[0].has_long())
+    spec.notes.emplace_back(
+        "prompts beyond the original context change the factor on cos and sin, not the frequencies, as "
+        "transformers 5.24 does; \"long_frequencies\": true in rope_scaling changes both");
+  spec.head_bias = reader.flag_or("lm_head_bias", false);
+  AttentionSpec& a = spec.attentions[0];
+  a.qkv_bias = a.output_bias = reader.flag_or("attention_bias", false);
+  const int window = reader.count_or("sliding_window", 0);
+  a.window = window < spec.context ? window : 0;
+  spec.moe.expert_width = reader.size("intermediate_size");
+  compute::RouterParams& router = spec.moe.router;
+  router.kind = compute::RouterKind::kSparseMixer;
+  router.n_experts = reader.size("num_local_experts", 65536);
+  router.top_k = reader.size("num_experts_per_tok", router.n_experts);
+  router.jitter = static_cast<float>(reader.positive_or("router_jitter_noise", 0.01));
+  if (router.top_k != 2) reader.fail_unsupported("num_experts_per_tok", "must be 2 for this family's router");
+  all_layers_moe(spec);
+  return reader.finish(std::move(spec));
+}
+
+Status translate_gguf(const GgufFile& file, Json& config) {
+  config.set("lm_head_bias", file.catalog.find("output.bias") != nullptr);
+  COLIBRI_ASSIGN(Json short_factors, file.floats("rope_factors_short.weight"));
+  COLIBRI_ASSIGN(Json long_factors, file.floats("rope_factors_long.weight"));
+  if (short_factors.is_null() || long_factors.is_null()) return {};
+  Json rope = Json::Object{{"rope_type", "longrope"},
+                           {"long_frequencies", true},
+                           {"short_factor", std::move(short_factors)},
+                           {"long_factor", std::move(long_factors)}};
+  file.copy("rope.scaling.original_context_length", "original_max_position_embeddings", rope);
+  file.copy("rope.scaling.attn_factor", "attention_factor", rope);
+  config.set("rope_scaling", std::move(rope));
+  return {};
+}
+
+}  // namespace
+
+extern const Family kPhimoe = {.name = "phimoe",
+                               .architectures = {"PhiMoEForCausalLM", "PhimoeForCausalLM"},
+                               .gguf_architecture = "phimoe",
+                               .read_config = read_config,
+                               .names = &kNames,
+                               .translate_gguf = translate_gguf};
+
+}  // namespace colibri::model

@@ -1,0 +1,223 @@
+#include "model/workspace.h"
+
+#include <algorithm>
+
+#include "model/rope.h"
+#include "platform/memory.h"
+
+namespace colibri::model {
+namespace {
+
+// The largest width that any layer needs of each buffer.
+struct Widths {
+  int64_t q = 0, k = 0, v = 0, gate = 0, attended = 0;
+  int64_t q_rank = 0, q_rope = 0, latent = 0, k_rope = 0, q_latent = 0, latent_out = 0, nope = 0;
+  int64_t index_q = 0, index_k = 0, index_weights = 0;
+  int64_t decay = 0, beta = 0, down = 0, mlp = 0;
+
+  static void raise(int64_t& width, int64_t wanted) { width = std::max(width, wanted); }
+
+  void cover(const AttentionSpec& a) {
+    raise(attended, a.output_width());
+    raise(gate, a.output_gate == OutputGate::kNone ? 0 : a.output_width());
+    if (!a.latent()) {
+      raise(q, a.query_width());
+      raise(k, a.key_width());
+      raise(v, a.value_width());
+      return;
+    }
+    const int64_t heads = a.n_heads, key = a.latent_dim + a.rope_dim();
+    raise(q, heads * a.nope_dim);
+    raise(k, key);
+    raise(q_rank, a.query_rank);
+    raise(q_rope, heads * a.rope_dim());
+    raise(latent, a.latent_dim);
+    raise(k_rope, a.rope_dim());
+    raise(q_latent, heads * key);
+    raise(latent_out, heads * a.latent_dim);
+    raise(nope, a.nope_dim);
+    raise(index_q, int64_t{a.indexer.n_heads} * a.indexer.head_dim);
+    raise(index_k, a.indexer.head_dim);
+    raise(index_weights, a.indexer.n_heads);
+  }
+
+  void cover(const DeltaSpec& d) {
+    raise(q, d.key_width());
+    raise(k, d.key_width());
+    for (int64_t* width : {&v, &gate, &attended}) raise(*width, d.value_width());
+    raise(beta, d.n_value_heads);
+    raise(decay, int64_t{d.n_value_heads} * (d.decay == DeltaDecay::kPerHead ? 1 : d.key_dim));
+    raise(down, d.gate_rank);
+  }
+
+  void cover(const MambaSpec& m) {
+    raise(q, m.conv_width());
+    raise(gate, m.inner());
+    raise(attended, m.inner());
+    raise(beta, m.n_heads);
+  }
+
+  explicit Widths(const ModelSpec& spec) {
+    mlp = spec.moe.shared_width;
+    for (const LayerSpec& layer : spec.layers) {
+      raise(mlp, layer.dense_width);
+      if (layer.mixer == Mixer::kAttention) cover(spec.attention_of(layer));
+      if (layer.mixer == Mixer::kDelta) cover(spec.delta);
+      if (layer.mixer == Mixer::kMamba) cover(spec.mamba);
+      if (layer.mixer == Mixer::kShortConv)
+        for (int64_t* width : {&q, &k, &v}) raise(*width, spec.hidden_size);
+    }
+  }
+
+  /// The widest input of a product.
+  int64_t widest() const { return std::max({q, k, v, attended, q_rank, down, mlp}); }
+};
+
+// Hands out consecutive pieces; with a null base it only counts.
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+
+  template <typename T>
+  T* take(int64_t count) {
+    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += platform::aligned_bytes(count * static_cast<int64_t>(sizeof(T)));
+    return piece;
+  }
+  Rows rows(int64_t n, int64_t width) { return {take<float>(n * width), n, width}; }
+  Buffer buffer(int64_t n, int64_t width) { return {take<float>(n * width), n * width}; }
+  int64_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  int64_t used_ = 0;
+};
+
+bool any(const ModelSpec& spec, bool LayerSpec::*flag) {
+  return std::any_of(spec.layers.begin(), spec.layers.end(), [flag](const LayerSpec& l) { return l.*flag; });
+}
+
+bool parallel_experts(const ModelSpec& spec) {
+  return std::any_of(spec.layers.begin(), spec.layers.end(),
+                     [](const LayerSpec& l) { return l.moe && l.dense_width > 0; });
+}
+
+void carve_mixers(const Widths& widths, int64_t n, Carver& carver, Workspace& w) {
+  w.q = carver.buffer(n, widths.q);
+  w.k = carver.buffer(n, widths.k);
+  w.v = carver.buffer(n, widths.v);
+  w.gate = carver.buffer(n, widths.gate);
+  w.attended = carver.buffer(n, widths.attended);
+  w.q_rank = carver.buffer(n, widths.q_rank);
+  w.q_rope = carver.buffer(n, widths.q_rope);
+  w.latent = carver.buffer(n, widths.latent);
+  w.k_rope = carver.buffer(n, widths.k_rope);
+  w.q_latent = carver.buffer(n, widths.q_latent);
+  w.latent_out = carver.buffer(n, widths.latent_out);
+  w.index_q = carver.buffer(n, widths.index_q);
+  w.index_k = carver.buffer(n, widths.index_k);
+  w.index_weights = carver.buffer(n, widths.index_weights);
+  w.decay = carver.buffer(n, widths.decay);
+  w.beta = carver.buffer(n, widths.beta);
+  w.down = carver.buffer(n, widths.down);
+}
+
+void carve_experts(const ModelSpec& spec, const DecoderLimits& limits, Carver& carver, Workspace& w) {
+  const int64_t n = limits.max_rows, hidden = spec.hidden_size, top_k = spec.moe.router.top_k;
+  const bool parallel = parallel_experts(spec);
+  w.expert_input = carver.rows(spec.moe.own_norms ? n : 0, hidden);
+  w.mixed = carver.rows(parallel ? n : 0, hidden);
+  w.shared = carver.rows(spec.moe.shared_width > 0 ? n : 0, hidden);
+  w.late = carver.rows(any(spec, &LayerSpec::late_moe) ? n : 0, hidden);
+  w.guess = carver.rows(limits.guesses_per_row > 0 ? limits.max_apart_rows : 0, hidden);
+  w.router_logits = carver.rows(n, spec.moe.router.n_experts);
+  w.shared_gate = carver.rows(n, 1);
+  w.expert_ids = carver.take<int32_t>(n * top_k);
+  w.expert_weights = carver.take<float>(n * top_k);
+  w.stored_ids = carver.take<int32_t>(spec.moe.identity_experts > 0 ? n * top_k : 0);
+  w.guessed_ids = carver.take<int32_t>(limits.max_apart_rows * top_k);
+  w.guessed_weights = carver.take<float>(limits.max_apart_rows * top_k);
+}
+
+void carve_ropes(const ModelSpec& spec, int64_t context, Carver& carver, Workspace& w) {
+  for (const RopeSpec& rope : spec.ropes) {
+    const int64_t floats = rope_table_floats(rope, context);
+    compute::RopeTable table;
+    float *cos = carver.take<float>(floats), *sin = carver.take<float>(floats);
+    table.interleaved = rope.interleaved;
+    table.rotary_dim = rope.rotary_dim;
+    table.cos = cos;
+    table.sin = sin;
+    if (cos != nullptr) fill_rope_tables(rope, context, cos, sin);
+    w.ropes.push_back(table);
+  }
+}
+
+Workspace carve(const ModelSpec& spec, const DecoderLimits& limits, Carver& carver) {
+  const int64_t n = limits.max_rows, hidden = spec.hidden_size;
+  const Widths widths(spec);
+  Workspace w;
+  w.x = carver.rows(n, hidden);
+  w.normed = carver.rows(n, hidden);
+  w.branch = carver.rows(n, hidden);
+  carve_mixers(widths, n, carver, w);
+  if (widths.index_q > 0) {
+    w.chosen.words_per_row = (limits.context + compute::kKeyTile - 1) / compute::kKeyTile;
+    w.chosen.words = carver.take<uint64_t>(n * w.chosen.words_per_row);
+  }
+  w.mlp_gate = carver.buffer(n, widths.mlp);
+  w.mlp_up = carver.buffer(n, widths.mlp);
+  carve_experts(spec, limits, carver, w);
+  const bool has_long =
+      std::any_of(spec.ropes.begin(), spec.ropes.end(), [](const RopeSpec& r) { return r.has_long(); });
+  w.long_angles = has_long ? carver.take<int32_t>(n) : nullptr;
+  w.logits = carver.rows(limits.max_logit_rows, spec.vocab_size);
+  w.logit_input = carver.rows(limits.max_logit_rows, hidden);
+  carve_ropes(spec, limits.context, carver, w);
+  return w;
+}
+
+}  // namespace
+
+int64_t workspace_bytes(const ModelSpec& spec, const DecoderLimits& limits) {
+  Carver counter(nullptr);
+  carve(spec, limits, counter);
+  return counter.used();
+}
+
+Workspace lay_out(const ModelSpec& spec, const DecoderLimits& limits, std::byte* memory) {
+  Carver carver(memory);
+  return carve(spec, limits, carver);
+}
+
+compute::BackendLimits backend_limits(const ModelSpec& spec, const DecoderLimits& limits) {
+  const Widths widths(spec);
+  compute::BackendLimits b;
+  b.max_rows = std::max(limits.max_rows, limits.max_logit_rows);
+  b.max_inputs = std::max({int64_t{spec.hidden_size}, widths.widest(), int64_t{spec.moe.expert_width}});
+  b.max_expert_width = spec.moe.expert_width;
+  b.max_expert_inputs = spec.hidden_size;
+  b.max_group_inputs = std::max(widths.nope, widths.latent);
+  b.n_experts = spec.moe.router.n_experts;
+  b.top_k = spec.moe.router.top_k;
+  const std::vector<kv::KvLayer> caches = kv_layers(spec);
+  for (size_t l = 0; l < caches.size(); ++l) {
+    const kv::KvLayer& kv = caches[l];
+    if (kv.kv_heads == 0) continue;
+    if (l >= spec.layers.size()) {
+      b.index_key_dim = std::max(b.index_key_dim, kv.key_dim);
+      continue;
+    }
+    b.key_dim = std::max(b.key_dim, kv.key_dim);
+    b.value_dim = std::max(b.value_dim, kv.value_dim);
+    b.n_kv_heads = std::max(b.n_kv_heads, kv.kv_heads);
+    b.n_heads = std::max(b.n_heads, spec.attention_of(spec.layers[l]).n_heads);
+    b.index_heads = std::max(b.index_heads, spec.attention_of(spec.layers[l]).indexer.n_heads);
+  }
+  b.index_positions = b.index_heads > 0 ? limits.context : 0;
+  b.max_segments = limits.max_segments;
+  b.max_apart_rows = limits.max_apart_rows;
+  return b;
+}
+
+}  // namespace colibri::model
