@@ -11,6 +11,7 @@
 #include "model/families/family.h"
 #include "model/weights.h"
 #include "platform/file.h"
+#include "store/quantised_source.h"
 #include "tensor/convert.h"
 
 namespace colibri::engine {
@@ -117,9 +118,22 @@ class Validator {
   void check_structure(const model::ModelDescription& description, const TensorCatalog& catalog) {
     const auto plan = model::WeightPlan::make(description, catalog);
     if (!plan.ok()) problem(plan.error().message);
+    if (plan.ok()) check_quantised(*plan, catalog);
     const Status facts = check_config_facts(path_, description.spec, catalog);
     if (!facts.ok()) problem(facts.error().message);
     checked_.set("family", description.spec.family);
+  }
+
+  void check_quantised(const model::WeightPlan& plan, const TensorCatalog& catalog) {
+    const auto check = [&](const store::MatrixSource& source) {
+      const Status status = store::check_matrix(catalog, source);
+      if (status.ok()) return;
+      const std::string& file = catalog.files()[static_cast<size_t>(source.tensor->file)].path();
+      problem(status.error().message, file, source.tensor->name);
+    };
+    for (const model::MatrixJob& job : plan.matrices()) check(job.source);
+    for (const store::ExpertSource& expert : plan.experts())
+      for (const store::MatrixSource* source : {&expert.gate, &expert.up, &expert.down}) check(*source);
   }
 
   void check_values(const TensorCatalog& catalog) {
@@ -225,6 +239,7 @@ Result<Json> inspect_model(const std::string& path, bool tensors) {
   if (!readable.ok()) json.set("problem", readable.error().message);
   if (description.ok()) {
     json.set("shape", shape_of_model(description->spec));
+    if (!description->quantisation.schemes.empty()) json.set("quantisation", description->quantisation.describe());
     if (Json unused = unused_tensors(catalog, description->spec); !unused.is_null())
       json.set("not_loaded", std::move(unused));
     Json notes{Json::Array{}};

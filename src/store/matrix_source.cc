@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "store/file_rows.h"
 
 namespace colibri::store {
 namespace {
@@ -216,6 +217,18 @@ int64_t piece_length(const MatrixSource& source, int64_t read_bytes) {
   return fits * step;
 }
 
+Status read_extents(const formats::TensorCatalog& catalog, const Extents& extents, std::span<std::byte> memory,
+                    RawParts& raw) {
+  for (size_t i = 0; i < static_cast<size_t>(extents.count); ++i) {
+    const Extent& extent = extents.list[i];
+    const auto part = memory.first(static_cast<size_t>(extent.bytes));
+    COLIBRI_TRY(catalog.read(*extent.tensor, extent.first, part));
+    raw[i] = part;
+    memory = memory.subspan(part.size());
+  }
+  return {};
+}
+
 Status load_matrix(const formats::TensorCatalog& catalog, const MatrixSource& source, std::span<std::byte> staging,
                    std::byte* dst) {
   if (source.n == 0) return {};
@@ -229,14 +242,7 @@ Status load_matrix(const formats::TensorCatalog& catalog, const MatrixSource& so
     const int64_t count = std::min(length, source.length() - first);
     const Extents extents = extents_of(source, first, count);
     RawParts raw;
-    size_t at = 0;
-    for (int i = 0; i < extents.count; ++i) {
-      const Extent& extent = extents.list[static_cast<size_t>(i)];
-      const auto part = staging.subspan(at, static_cast<size_t>(extent.bytes));
-      COLIBRI_TRY(catalog.read(*extent.tensor, extent.first, part));
-      raw[static_cast<size_t>(i)] = part;
-      at += part.size();
-    }
+    COLIBRI_TRY(read_extents(catalog, extents, staging, raw));
     COLIBRI_TRY(pack_piece(source, first, count, extents, raw, scratch, dst));
   }
   return {};

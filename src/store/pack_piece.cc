@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "formats/layout.h"
-#include "store/decode_row.h"
+#include "store/file_rows.h"
 #include "store/matrix_source.h"
 
 namespace colibri::store {
@@ -30,49 +30,6 @@ int64_t bytes_in(DType dtype, int64_t elements) {
 
 // Only some of the columns.
 bool picks_columns(const MatrixSource& source) { return !source.transposed && source.width() != source.k; }
-
-/// The bytes of a piece: where file rows are in them.
-class FileRows {
- public:
-  FileRows(const MatrixSource& source, const Extents& extents, const RawParts& raw) : source_(source) {
-    place(source.own(), extents, raw, own_);
-    if (source.codes.decoding == Decoding::kType) return;
-    place(source.codes.scales, extents, raw, scales_);
-    place(source.codes.zeros, extents, raw, zeros_);
-    place(source.codes.group_index, extents, raw, group_index_);
-    place(source.codes.global, extents, raw, global_);
-  }
-
-  const std::byte* own(int64_t row) const { return own_.at(row); }
-  const std::byte* scales(int64_t row) const { return scales_.at(row); }
-  const std::byte* group_index(int64_t row) const { return group_index_.at(row); }
-  RowParts parts(int64_t row) const {
-    return {own_.at(row), scales_.at(row), zeros_.at(row), group_index_.at(row), global_.at(row)};
-  }
-  void decode(int64_t row, float* out) const { decode_row(source_, row, parts(row), out); }
-
- private:
-  struct Placed {
-    const std::byte* data = nullptr;  // of file row 0, were it there
-    int64_t rows_each = 0, row_bytes = 0;
-
-    const std::byte* at(int64_t row) const {
-      return rows_each == 0 || data == nullptr ? data : data + row / rows_each * row_bytes;
-    }
-  };
-
-  void place(const Part& part, const Extents& extents, const RawParts& raw, Placed& placed) {
-    if (part.tensor == nullptr) return;
-    placed.data = raw[next_].data() - extents.list[next_].first;
-    placed.rows_each = part.rows_each;
-    placed.row_bytes = part.row_bytes;
-    ++next_;
-  }
-
-  const MatrixSource& source_;
-  Placed own_, scales_, zeros_, group_index_, global_;
-  size_t next_ = 0;
-};
 
 // [blocks of 16 bytes: codes 2 j and 2 j + 1 in byte j] and [exponents] to blocks of exponent and 16 bytes: codes j and
 // j + 16 in byte j.
@@ -238,7 +195,8 @@ Error bad_group(const MatrixSource& source, int64_t input, int64_t group, const 
                                         ", expected " + expected + "; the file is damaged, fetch it again"};
 }
 
-// Groups that are there; in their order, unless the file says that it has another one.
+}  // namespace
+
 Status check_groups(const MatrixSource& source, int64_t first, int64_t count, const FileRows& rows) {
   const Codes& codes = source.codes;
   if (codes.group_index.tensor == nullptr) return {};
@@ -254,8 +212,6 @@ Status check_groups(const MatrixSource& source, int64_t first, int64_t count, co
   }
   return {};
 }
-
-}  // namespace
 
 int64_t scratch_bytes(const MatrixSource& source) {
   if (source.n == 0 || direct(source)) return 0;

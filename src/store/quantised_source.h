@@ -30,4 +30,8 @@ std::vector<const formats::TensorInfo*> tensors_of(const MatrixSource& source);
 /// A tensor that quantised files carry and that no decoded weight depends on: NAME.input_scale, NAME.weight_shape, ...
 bool beside_quantised(const std::string& name);
 
+/// Reads all of a quantised matrix: its numbers must be finite, its groups there, and the shape that the file may keep
+/// beside it the matrix's own. kInvalidModel names the tensor and the place.
+Status check_matrix(const formats::TensorCatalog& catalog, const MatrixSource& source);
+
 }  // namespace colibri::store

@@ -195,6 +195,26 @@ TEST_F(QuantisedSource, TensorsThatDoNotFitTheConfigAreNamed) {
   says(find_matrix(catalog_, {}, "none", {24, 96}).error().message, {"none.weight", "missing"});
 }
 
+TEST_F(QuantisedSource, WholeMatricesPassTheCheck) {
+  for (const auto& [scheme, config] : configs_.as_object()) {
+    const Status status = check_matrix(catalog_, *find(scheme));
+    EXPECT_TRUE(status.ok()) << status.error().message;
+  }
+}
+
+TEST_F(QuantisedSource, TheCheckFindsAShapeThatIsNotTheModulesAndAScaleThatIsNotFinite) {
+  MatrixSource source = *find("ct_int4");
+  source.n = 16;  // the file says 24
+  EXPECT_NE(check_matrix(catalog_, source).error().message.find("ct_int4.m.weight_shape"), std::string::npos);
+  TensorInfo noise = *catalog_.find("awq.m.qweight");
+  noise.dtype = DType::kF16;  // some of which are infinite
+  source = *find("awq");
+  source.codes.scales.tensor = &noise;
+  const std::string message = check_matrix(catalog_, source).error().message;
+  EXPECT_NE(message.find("awq.m.qweight"), std::string::npos) << message;
+  EXPECT_NE(message.find("not finite"), std::string::npos) << message;
+}
+
 TEST_F(QuantisedSource, AnOrderOfGroupsThatTheConfigDoesNotAnnounceIsRefused) {
   formats::Quantisation q = quantisation("gptq_order");
   q.schemes.front().act_order = false;
