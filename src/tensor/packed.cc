@@ -24,6 +24,10 @@ void prefetch_for_writing(std::byte* data, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(data + at, 1);
 }
 
+int64_t panel_strips_bytes(Encoding encoding, int64_t k) {
+  return k / kStripInputs * strip_bytes(encoding, kStripInputs) + strip_bytes(encoding, k % kStripInputs);
+}
+
 // One panel, strip by strip; `rows` rows of src are there, the other outputs become zero weights. `more`: another panel
 // follows, of which a part is fetched with every strip.
 void pack_panel(Encoding encoding, const std::byte* src, int64_t rows, int64_t k, bool more, std::byte* dst) {
@@ -42,6 +46,7 @@ void pack_panel(Encoding encoding, const std::byte* src, int64_t rows, int64_t k
     pack_strip(encoding, sources, inputs, dst);
     dst += bytes;
   }
+  if (is_blocks(encoding)) std::fill_n(dst, panel_bytes(encoding, k) - panel_strips_bytes(encoding, k), std::byte{0});
 }
 
 }  // namespace
@@ -50,7 +55,7 @@ std::string_view name(Encoding encoding) { return format_of(encoding).name; }
 
 std::optional<Encoding> encoding_for(DType dtype) {
   for (const StripFormat& format : kStripFormats)
-    if (format.dtype == dtype) return format.encoding;
+    if (format.dtype == dtype && dtype != DType::kCount) return format.encoding;
   return std::nullopt;
 }
 
@@ -62,7 +67,8 @@ int64_t strip_bytes(Encoding encoding, int64_t inputs) {
 }
 
 int64_t panel_bytes(Encoding encoding, int64_t k) {
-  return k / kStripInputs * strip_bytes(encoding, kStripInputs) + strip_bytes(encoding, k % kStripInputs);
+  const int64_t bytes = panel_strips_bytes(encoding, k);
+  return is_blocks(encoding) ? (bytes + kLineBytes - 1) / kLineBytes * kLineBytes : bytes;
 }
 
 int64_t packed_bytes(Encoding encoding, int64_t n, int64_t k) {
