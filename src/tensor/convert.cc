@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/blocks.h"
 #include "tensor/packed.h"
 
 namespace colibri {
@@ -73,6 +74,22 @@ void q5_1_block(const std::byte* src, float* dst) {  // half d, half m, uint32, 
 void mxfp4_block(const std::byte* src, float* dst) {  // exponent, nibbles[16]
   const float scale = half_e8m0_to_f32(static_cast<uint8_t>(src[0]));
   for (int i = 0; i < 32; ++i) dst[i] = scale * static_cast<float>(kMxfp4Values[nibble(src + 1, i)]);
+}
+
+void iq4_nl_block(const std::byte* src, float* dst) {  // half d, nibbles[16]
+  const float d = half(src);
+  for (int i = 0; i < 32; ++i) dst[i] = d * static_cast<float>(kIq4Values[nibble(src + 2, i)]);
+}
+
+// Half d; uint16 with two upper bits of eight scales; nibbles[4], their low bits; per 32 elements nibbles[16].
+void iq4_xs_block(const std::byte* src, float* dst) {
+  const float d = half(src);
+  const auto high = load<uint16_t>(src + 2);
+  for (int g = 0; g < 8; ++g) {
+    const int scale = (byte(src + 4, g / 2) >> g % 2 * 4 & 15) | (high >> 2 * g & 3) << 4;
+    const float step = d * static_cast<float>(scale - 32);
+    for (int i = 0; i < 32; ++i) *dst++ = step * static_cast<float>(kIq4Values[nibble(src + 8 + 16 * g, i)]);
+  }
 }
 
 // Scale and minimum of the 32 elements of group g, from the twelve bytes that hold eight six-bit pairs.
@@ -174,8 +191,13 @@ void convert_to_f32(DType dtype, const std::byte* src, int64_t n, float* dst) {
       return each_block<256, 176>(src, n, dst, q5_k_block);
     case DType::kQ6_K:
       return each_block<256, 210>(src, n, dst, q6_k_block);
+    case DType::kIQ4_NL:
+      return each_block<32, 18>(src, n, dst, iq4_nl_block);
+    case DType::kIQ4_XS:
+      return each_block<256, 136>(src, n, dst, iq4_xs_block);
     default:
-      check_failed("convert_to_f32: dtype is readable", __FILE__, __LINE__);
+      COLIBRI_CHECK(block_codec(dtype) != nullptr);
+      return block_codec(dtype)->convert(src, n, dst);
   }
 }
 

@@ -149,11 +149,21 @@ void pack_q6_k(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
   }
 }
 
+// Half d; uint16 with two upper bits of eight scales; nibbles[4], their low bits; then nibbles. Here the two bytes of
+// the upper bits and the four of the low ones stand apart.
+void pack_iq4_xs(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
+  copy_half(src, lane.scales, lane.output);
+  for (int64_t i = 0; i < 4; ++i) lane.scales[32 + 16 * i + lane.output] = src[4 + i];
+  for (int64_t i = 0; i < 2; ++i) lane.scales[96 + 16 * i + lane.output] = src[2 + i];
+  for (int64_t g = 0; g < 8; ++g) pack_nibbles(src + 8 + 16 * g, 16, lane.low + 4 * g * kLineBytes);
+}
+
 void pack_quantised(Encoding encoding, const std::byte* src, int64_t inputs, const Lane& lane) {
   switch (encoding) {
     case Encoding::kQ8_0:
       return pack_q8_0(src, inputs, lane);
     case Encoding::kQ4_0:
+    case Encoding::kIQ4_NL:
       return pack_32<2, false>(src, inputs, lane);
     case Encoding::kQ4_1:
       return pack_32<4, false>(src, inputs, lane);
@@ -169,11 +179,16 @@ void pack_quantised(Encoding encoding, const std::byte* src, int64_t inputs, con
       return pack_q5_k(src, inputs, lane);
     case Encoding::kQ6_K:
       return pack_q6_k(src, inputs, lane);
-    case Encoding::kF32:
-    case Encoding::kF16:
-    case Encoding::kBF16:
-      return;  // pack_plain
+    case Encoding::kIQ4_XS:
+      return pack_iq4_xs(src, inputs, lane);
+    default:
+      return;  // pack_plain, pack_blocks, pack_codes
   }
+}
+
+void pack_blocks(const std::byte* const rows[kPanelWidth], int64_t bytes, std::byte* dst) {
+  for (int64_t output = 0; output < kPanelWidth; ++output, dst += bytes)
+    std::memcpy(dst, rows[output], static_cast<size_t>(bytes));
 }
 
 template <typename T>
@@ -190,6 +205,7 @@ void pack_strip(Encoding encoding, const std::byte* const rows[kPanelWidth], int
   if (encoding == Encoding::kF32) return pack_plain<uint32_t>(rows, inputs, dst);
   if (!is_quantised(encoding)) return pack_plain<uint16_t>(rows, inputs, dst);
   const StripLayout layout = strip_layout(encoding, inputs);
+  if (is_blocks(encoding)) return pack_blocks(rows, layout.bytes / kPanelWidth, dst);
   std::memset(dst + layout.scales, 0, static_cast<size_t>(layout.low - layout.scales));
   for (int64_t output = 0; output < kPanelWidth; ++output)
     pack_quantised(encoding, rows[output], inputs,
@@ -206,6 +222,21 @@ void fill_zero_weights(Encoding encoding, int64_t inputs, std::byte* blocks) {
   if (encoding == Encoding::kQ4_0) fill(2, 18, 0x88);
   if (encoding == Encoding::kQ5_0) fill(2, 6, 0xff);
   if (encoding == Encoding::kQ6_K) fill(128, 192, 0xaa);
+  if (encoding == Encoding::kIQ4_NL) fill(2, 18, 0x88);  // 1, the smallest that is not negative
+  if (encoding == Encoding::kIQ1_S) {                    // the last point of the grid is all ones
+    fill(2, 34, 0xff);
+    for (int i = 0; i < 8; ++i) {
+      fill(34 + 2 * i, 35 + 2 * i, 0xff);
+      fill(35 + 2 * i, 36 + 2 * i, 0x0f);
+    }
+  }
+  if (encoding == Encoding::kIQ1_M) {
+    fill(0, 32, 0xff);
+    fill(32, 48, 0x77);
+  }
+  if (encoding == Encoding::kTQ1_0) fill(0, 52, 0xff);
+  if (encoding == Encoding::kTQ2_0) fill(0, 64, 0x55);
+  if (encoding == Encoding::kQ1_0) fill(2, 18, 0xff);
 }
 
 }  // namespace colibri

@@ -1,6 +1,7 @@
 #include "tensor/packed.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "tensor/strip.h"
@@ -49,6 +50,29 @@ void pack_panel(Encoding encoding, const std::byte* src, int64_t rows, int64_t k
   if (is_blocks(encoding)) std::fill_n(dst, panel_bytes(encoding, k) - panel_strips_bytes(encoding, k), std::byte{0});
 }
 
+// One output of a strip whose bytes are zero; its inputs begin at element `at` of the rows. Four codes are a word of a
+// line, or half of one.
+void pack_code_row(Encoding encoding, const CodeRows& rows, int64_t at, int64_t inputs, int64_t output,
+                   std::byte* strip) {
+  const bool minimums = encoding != Encoding::kF8E4M3, nibbles = encoding == Encoding::kCodes4;
+  for (int64_t g = 0; g < inputs / kCodeGroup; ++g) {
+    std::byte* scales = strip + g * (minimums ? 2 : 1) * kLineBytes + 4 * output;
+    std::memcpy(scales, rows.scales + at / kCodeGroup + g, sizeof(float));
+    if (rows.minimums != nullptr) std::memcpy(scales + kLineBytes, rows.minimums + at / kCodeGroup + g, sizeof(float));
+  }
+  std::byte* line = strip + strip_layout(encoding, inputs).low + 4 * output;
+  for (int64_t i = 0; i < inputs; i += 4) {
+    uint32_t word, low = 0;
+    std::memcpy(&word, rows.codes + at + i, sizeof word);
+    if (nibbles && i % 8 != 0) {
+      std::memcpy(&low, line, sizeof low);
+      word = low | word << 4;
+    }
+    std::memcpy(line, &word, sizeof word);
+    if (!nibbles || i % 8 != 0) line += kLineBytes;
+  }
+}
+
 }  // namespace
 
 std::string_view name(Encoding encoding) { return format_of(encoding).name; }
@@ -85,6 +109,17 @@ void pack_rows(DType dtype, const std::byte* src, int64_t first, int64_t count, 
     const int64_t rows = std::min<int64_t>(kPanelWidth, count - row);
     pack_panel(*encoding, src + row * row_bytes, rows, k, row + 2 * kPanelWidth <= count,
                dst + (first + row) / kPanelWidth * panel);
+  }
+}
+
+void pack_codes(Encoding encoding, const CodeRows& rows, int64_t k, std::byte* panel) {
+  COLIBRI_CHECK(format_of(encoding).dtype == DType::kCount && k % kCodeGroup == 0);
+  COLIBRI_CHECK(rows.rows >= 1 && rows.rows <= kPanelWidth && (encoding != Encoding::kF8E4M3 || !rows.minimums));
+  std::memset(panel, 0, static_cast<size_t>(panel_bytes(encoding, k)));
+  for (int64_t first = 0; first < k; first += kStripInputs) {
+    const int64_t inputs = std::min<int64_t>(kStripInputs, k - first);
+    for (int64_t r = 0; r < rows.rows; ++r) pack_code_row(encoding, rows, r * k + first, inputs, r, panel);
+    panel += strip_layout(encoding, inputs).bytes;
   }
 }
 

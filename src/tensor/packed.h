@@ -31,8 +31,8 @@
 // K kinds: w[0] has the low four bits of sc_g at bit 4 g, w[1] those of m_g; w[2] has 16 bits for four groups, at bit
 // 16
 // * (g / 4): two for each sc_g at 2 * (g % 4), two for each m_g at 8 + 2 * (g % 4). So the values of groups g and g + 4
-// lie 16 bits apart, as products of pairs want them. kIQ4_XS: the low nibble of byte low[g / 2] is that of sc_g for even
-// g, the high one for odd g; bits 2 * (g % 4) and the next of hi[g / 4] are the upper two.
+// lie 16 bits apart, as products of pairs want them. kIQ4_XS: the low nibble of byte low[g / 2] is that of sc_g for
+// even g, the high one for odd g; bits 2 * (g % 4) and the next of hi[g / 4] are the upper two.
 //
 // Block encodings (kQ2_K to kQ1_0, all types whose codes are found in lattices or powers of three): a strip is the
 // file's blocks of the 16 outputs, one output after the other; only a panel is padded to whole lines. They are expanded

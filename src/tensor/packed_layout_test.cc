@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "tensor/random_blocks.h"
 
@@ -75,6 +76,14 @@ float weight(Encoding encoding, const Place& p) {
       const auto scale = static_cast<int8_t>(p.byte(16 * (p.i / 16) + p.o));
       return p.half(256 + 2 * p.o) * f(scale) * f(p.four_bits(320) + 16 * p.two_bits(320 + 2048) - 32);
     }
+    case Encoding::kIQ4_NL:
+      return p.d() * f(kIq4Values[p.four_bits(halves)]);
+    case Encoding::kIQ4_XS: {
+      const auto g = p.g();
+      const int low = p.byte(32 + 16 * (g / 2) + p.o) >> g % 2 * 4 & 15,
+                high = p.byte(96 + 16 * (g / 4) + p.o) >> g % 4 * 2 & 3;
+      return p.half(2 * p.o) * f((low | high << 4) - 32) * f(kIq4Values[p.four_bits(128)]);
+    }
     default:
       ADD_FAILURE();
       return 0;
@@ -105,8 +114,33 @@ void expect_layout(const BlockMatrix& m) {
 
 TEST(PackedLayout, EveryWeightStandsWhereTheDocumentSays) {
   for (const DType dtype : kFileTypes)
-    if (info(dtype).block_elements > 1)
+    if (info(dtype).block_elements > 1 && !is_blocks(*encoding_for(dtype)))
       for (const int64_t k : interesting_widths(dtype)) expect_layout(random_blocks(dtype, 19, k));
+}
+
+// Blocks stand in strips as they were in the file: those of one output after those of the other.
+TEST(PackedLayout, BlocksAreTheFilesOwnBytes) {
+  for (const DType dtype : kFileTypes) {
+    if (!is_blocks(*encoding_for(dtype))) continue;
+    for (const int64_t k : interesting_widths(dtype)) {
+      const BlockMatrix m = random_blocks(dtype, 19, k);
+      const auto bytes = pack(m, m.n);
+      const int64_t panel = panel_bytes(*encoding_for(dtype), k);
+      EXPECT_EQ(panel % 64, 0);
+      EXPECT_LT(panel - 16 * m.row_bytes(), 64);
+      for (int64_t row = 0; row < m.n; ++row) {
+        for (int64_t at = 0; at < k; at += info(dtype).block_elements) {
+          const int64_t s = std::min<int64_t>(256, k - at / 256 * 256), row_of_strip = s * m.row_bytes() / k;
+          const int64_t place = row / 16 * panel + at / 256 * 16 * (256 * m.row_bytes() / k) + row % 16 * row_of_strip +
+                                at % 256 * m.row_bytes() / k;
+          ASSERT_EQ(std::memcmp(bytes.data() + place, m.bytes.data() + row * m.row_bytes() + at * m.row_bytes() / k,
+                                static_cast<size_t>(info(dtype).block_bytes)),
+                    0)
+              << info(dtype).name << " row " << row << " input " << at;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <iterator>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -23,14 +25,16 @@ std::string describe(const BlockMatrix& m) {
 }
 
 TEST(Packed, EveryEncodingHasItsFileType) {
-  for (int i = 0; i < kEncodingCount; ++i) EXPECT_EQ(encoding_for(kFileTypes[i]), static_cast<Encoding>(i));
   int packable = 0;
+  for (const DType dtype : kFileTypes) EXPECT_EQ(encoding_for(dtype), static_cast<Encoding>(packable++));
+  packable = 0;
   for (int i = 0; i < static_cast<int>(DType::kCount); ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_EQ(info(dtype).readable, encoding_for(dtype).has_value()) << info(dtype).name;
     packable += encoding_for(dtype).has_value();
   }
-  EXPECT_EQ(packable, kEncodingCount);
+  EXPECT_EQ(packable, static_cast<int>(std::size(kFileTypes)));
+  EXPECT_FALSE(encoding_for(DType::kCount));
   EXPECT_EQ(name(Encoding::kMXFP4), "mxfp4");
   EXPECT_EQ(name(Encoding::kQ6_K), "q6_k");
 }
@@ -116,6 +120,50 @@ TEST(Packed, PlainPanelsHoldColumns) {
   EXPECT_EQ(panel[16 + 15], 1501.0f);
 }
 
+/// Codes, scales and minimums of `rows` rows.
+struct RandomCodes {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales, minimums;
+
+  RandomCodes(Encoding encoding, int64_t rows, int64_t k) {
+    std::mt19937 random(5);
+    const auto real = [&random] { return static_cast<float>(static_cast<int>(random() % 2001) - 1000) / 512; };
+    for (int64_t i = 0; i < rows * k; ++i)
+      codes.push_back(static_cast<uint8_t>(random() & (encoding == Encoding::kCodes4 ? 15 : 255)));
+    if (encoding == Encoding::kF8E4M3)
+      for (uint8_t& code : codes) code = (code & 127) == 127 ? 0 : code;  // no NaN
+    for (int64_t i = 0; i < rows * k / kCodeGroup; ++i) {
+      scales.push_back(real());
+      minimums.push_back(real());
+    }
+  }
+  float weight(Encoding encoding, size_t i) const {
+    if (encoding == Encoding::kF8E4M3) return scales[i / kCodeGroup] * e4m3_to_f32(codes[i]);
+    return scales[i / kCodeGroup] * static_cast<float>(codes[i]) + minimums[i / kCodeGroup];
+  }
+};
+
+TEST(Packed, CodesComeBackAsScaleTimesCodePlusMinimum) {
+  for (const Encoding encoding : {Encoding::kCodes4, Encoding::kCodes8, Encoding::kF8E4M3}) {
+    for (const int64_t k : {32, 96, 256, 800}) {
+      const int64_t rows = 11;
+      const RandomCodes random(encoding, rows, k);
+      std::vector<std::byte> panel(static_cast<size_t>(panel_bytes(encoding, k)), std::byte{0x77});
+      const float* minimums = encoding == Encoding::kF8E4M3 ? nullptr : random.minimums.data();
+      pack_codes(encoding, {rows, random.codes.data(), random.scales.data(), minimums}, k, panel.data());
+      const PackedMatrix matrix{encoding, kPanelWidth, k, panel.data()};
+      std::vector<float> out(static_cast<size_t>(k)), want(out);
+      for (int64_t r = 0; r < kPanelWidth; ++r) {
+        for (int64_t i = 0; i < k; ++i)
+          want[static_cast<size_t>(i)] = r < rows ? random.weight(encoding, static_cast<size_t>(r * k + i)) : 0.0f;
+        unpack_row(matrix, r, out.data());
+        ASSERT_TRUE(same_bits(out.data(), want.data(), k)) << name(encoding) << " k " << k << " row " << r;
+      }
+      for (int64_t strip = 0; strip * kStripInputs < k; ++strip) expect_strip_holds_the_rows(matrix, 0, strip);
+    }
+  }
+}
+
 TEST(Packed, SizesAreTheDocumentedOnes) {
   struct {
     Encoding encoding;
@@ -130,6 +178,13 @@ TEST(Packed, SizesAreTheDocumentedOnes) {
       {Encoding::kQ4_K, 256 + 2048, 256 + 2048},
       {Encoding::kQ5_K, 256 + 2048 + 512, 256 + 2048 + 512},
       {Encoding::kQ6_K, 320 + 2048 + 1024, 320 + 2048 + 1024},
+      {Encoding::kIQ4_NL, 64 + 256, 256 + 2048},
+      {Encoding::kIQ4_XS, 128 + 2048, 128 + 2048},
+      {Encoding::kQ2_K, 16 * 84, 16 * 84},
+      {Encoding::kNVFP4, 16 * 36, 4 * 16 * 36},
+      {Encoding::kCodes4, 128 + 256, 1024 + 2048},
+      {Encoding::kCodes8, 128 + 512, 1024 + 4096},
+      {Encoding::kF8E4M3, 64 + 512, 512 + 4096},
   };
   for (const auto& size : kSizes) {
     const int64_t block = block_inputs(size.encoding);
@@ -138,6 +193,9 @@ TEST(Packed, SizesAreTheDocumentedOnes) {
     EXPECT_EQ(panel_bytes(size.encoding, 512 + block % 256), 2 * size.whole + (block < 256 ? size.smallest : 0));
   }
   EXPECT_EQ(panel_bytes(Encoding::kF32, 2), 128);
+  EXPECT_EQ(panel_bytes(Encoding::kBF16, 1), 32);
+  EXPECT_EQ(panel_bytes(Encoding::kIQ1_S, 256), 832);  // 800, to whole lines
+  EXPECT_EQ(panel_bytes(Encoding::kIQ1_S, 768), 2432);
   EXPECT_EQ(packed_bytes(Encoding::kBF16, 17, 300), 2 * 9600);
   EXPECT_EQ(packed_bytes(Encoding::kMXFP4, 33, 2880), 3 * (11 * 2176 + 64 + 512));
 }

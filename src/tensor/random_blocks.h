@@ -15,10 +15,15 @@
 
 namespace colibri {
 
-/// One file type for each encoding, in the order of the encodings.
-constexpr DType kFileTypes[] = {DType::kF32,  DType::kF16,  DType::kBF16,  DType::kQ8_0, DType::kQ4_0, DType::kQ4_1,
-                                DType::kQ5_0, DType::kQ5_1, DType::kMXFP4, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K};
-static_assert(std::size(kFileTypes) == kEncodingCount);
+/// The file types that can be packed, in the order of their encodings, which are the first ones.
+// clang-format off
+constexpr DType kFileTypes[] = {
+    DType::kF32,     DType::kF16,    DType::kBF16,   DType::kQ8_0,   DType::kQ4_0,  DType::kQ4_1,    DType::kQ5_0,
+    DType::kQ5_1,    DType::kMXFP4,  DType::kQ4_K,   DType::kQ5_K,   DType::kQ6_K,  DType::kIQ4_NL,  DType::kIQ4_XS,
+    DType::kQ2_K,    DType::kQ3_K,   DType::kIQ1_S,  DType::kIQ1_M,  DType::kIQ2_XXS, DType::kIQ2_XS, DType::kIQ2_S,
+    DType::kIQ3_XXS, DType::kIQ3_S,  DType::kTQ1_0,  DType::kTQ2_0,  DType::kNVFP4, DType::kQ1_0};
+// clang-format on
+static_assert(std::size(kFileTypes) == static_cast<size_t>(Encoding::kCodes4));
 
 struct BlockMatrix {
   DType dtype;
@@ -39,7 +44,24 @@ inline std::vector<int64_t> half_offsets(DType dtype) {
     case DType::kQ8_0:
     case DType::kQ4_0:
     case DType::kQ5_0:
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
+    case DType::kIQ1_S:
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kQ1_0:
       return {0};
+    case DType::kQ2_K:
+      return {80, 82};
+    case DType::kQ3_K:
+      return {108};
+    case DType::kTQ1_0:
+      return {52};
+    case DType::kTQ2_0:
+      return {64};
     case DType::kQ4_1:
     case DType::kQ5_1:
     case DType::kQ4_K:
@@ -60,6 +82,7 @@ inline BlockMatrix random_blocks(DType dtype, int64_t n, int64_t k) {
   const auto block = static_cast<size_t>(info(dtype).block_bytes);
   for (const int64_t half : half_offsets(dtype))
     for (size_t at = static_cast<size_t>(half) + 1; at < m.bytes.size(); at += block) m.bytes[at] &= std::byte{0xbf};
+  for (size_t at = 55; dtype == DType::kIQ1_M && at < m.bytes.size(); at += block) m.bytes[at] &= std::byte{0xbf};
   return m;
 }
 
@@ -80,6 +103,9 @@ inline std::vector<int64_t> interesting_widths(DType dtype) {
       return {1, 37, 256, 300};
     case 32:
       return {32, 96, 256, 2880};
+    case 64:
+    case 128:
+      return {128, 256, 640};
     default:
       return {256, 768};
   }

@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/blocks.h"
 #include "tensor/convert.h"
+#include "tensor/fp4.h"
 #include "tensor/strip.h"
 
 namespace colibri {
@@ -27,26 +29,7 @@ T load(const std::byte* src) {
 }
 
 float half_at(const std::byte* halves, int64_t output) { return f16_to_f32(load<uint16_t>(halves + 2 * output)); }
-
-constexpr int kMxfp4Zero = 12;
-
-// kMxfp4Values[u] + 12 for four codes u, one a byte: as arithmetic, because table look-ups cannot be vectorised. The
-// magnitude of u = m + 8 s is m, with 1 more for m = 5, 2 for m = 6 and 5 for m = 7.
-constexpr uint32_t mxfp4_values(uint32_t codes) {
-  constexpr uint32_t kOnes = 0x01010101u;
-  const uint32_t bit0 = codes & kOnes, bit1 = codes >> 1 & kOnes, bit2 = codes >> 2 & kOnes,
-                 negative = codes >> 3 & kOnes;
-  const uint32_t magnitude = (codes & 7 * kOnes) + (bit2 & bit0) + 2 * (bit2 & bit1) + 2 * (bit2 & bit1 & bit0);
-  const uint32_t negate = negative * 0xff;
-  return ((kMxfp4Zero * kOnes + magnitude) & ~negate) | ((kMxfp4Zero * kOnes - magnitude) & negate);
-}
-constexpr bool mxfp4_values_agree() {
-  for (uint32_t u = 0; u < 16; ++u)
-    if (mxfp4_values(u << 16) >> 16 != static_cast<uint32_t>(kMxfp4Values[u] + kMxfp4Zero) + kMxfp4Zero * 0x100u)
-      return false;
-  return true;
-}
-static_assert(mxfp4_values_agree());
+float float_at(const std::byte* floats, int64_t output) { return load<float>(floats + 4 * output); }
 
 // The codes u of inputs 4 * step to 4 * step + 3 of one output, one a byte (MXFP4: what they stand for, plus 12).
 template <Encoding encoding>
@@ -59,7 +42,7 @@ uint32_t codes(const Strip& strip, int64_t step, int64_t output) {
   uint32_t word = line(strip.low, step / 2) >> 4 * (step % 2) & 0x0f0f0f0fu;
   if constexpr (kFormat.high_bits == 1) word |= (line(strip.high, step / 8) >> step % 8 & 0x01010101u) << 4;
   if constexpr (kFormat.high_bits == 2) word |= (line(strip.high, step / 4) >> 2 * (step % 4) & 0x03030303u) << 4;
-  if constexpr (encoding == Encoding::kMXFP4) return mxfp4_values(word);
+  if constexpr (encoding == Encoding::kMXFP4) return fp4_values(word);
   return word;
 }
 
@@ -87,20 +70,38 @@ GroupScale group_scale(const Strip& strip, int64_t group, int64_t output) {
     return {half_at(strip.scales, output) * static_cast<float>(scale),
             -(half_at(strip.scales + 32, output) * static_cast<float>(minimum))};
   }
+  if constexpr (encoding == Encoding::kIQ4_XS) {
+    const int low = load<uint8_t>(strip.scales + 32 + 16 * (group / 2) + output) >> 4 * (group % 2) & 15;
+    const int high = load<uint8_t>(strip.scales + 96 + 16 * (group / 4) + output) >> 2 * (group % 4) & 3;
+    return {half_at(strip.scales, output) * static_cast<float>((low | high << 4) - 32), 0};
+  }
+  if constexpr (encoding == Encoding::kCodes4 || encoding == Encoding::kCodes8)
+    return {float_at(strip.scales + 128 * group, output), float_at(strip.scales + 128 * group + 64, output)};
+  if constexpr (encoding == Encoding::kF8E4M3) return {float_at(strip.scales + 64 * group, output), 0};
   return {half_at(strip.scales + 32 * group, output), 0};
 }
 
+// What a code stands for before it is scaled.
 template <Encoding encoding>
-float weight(uint32_t code, float scale, float offset) {
+float value(uint32_t code) {
   constexpr int kZero = encoding == Encoding::kQ8_0    ? 128
                         : encoding == Encoding::kQ4_0  ? 8
                         : encoding == Encoding::kQ5_0  ? 16
                         : encoding == Encoding::kQ6_K  ? 32
-                        : encoding == Encoding::kMXFP4 ? kMxfp4Zero
+                        : encoding == Encoding::kMXFP4 ? kFp4Zero
                                                        : 0;
+  if constexpr (encoding == Encoding::kF8E4M3) return e4m3_to_f32(static_cast<uint8_t>(code));
+  if constexpr (encoding == Encoding::kIQ4_NL || encoding == Encoding::kIQ4_XS)
+    return static_cast<float>(kIq4Values[code]);
+  return static_cast<float>(static_cast<int>(code) - kZero);
+}
+
+template <Encoding encoding>
+float weight(uint32_t code, float scale, float offset) {
   constexpr bool kOffset = encoding == Encoding::kQ4_1 || encoding == Encoding::kQ5_1 || encoding == Encoding::kQ4_K ||
-                           encoding == Encoding::kQ5_K;
-  const float product = scale * static_cast<float>(static_cast<int>(code) - kZero);
+                           encoding == Encoding::kQ5_K || encoding == Encoding::kCodes4 ||
+                           encoding == Encoding::kCodes8;
+  const float product = scale * value<encoding>(code);
   if constexpr (kOffset) return product + offset;
   return product;  // no + 0: it would turn -0 into +0
 }
@@ -132,6 +133,23 @@ void expand_plain(const Strip& strip, int64_t first, float (*to_float)(T), float
   for (int64_t i = 0; i < strip.inputs * width; ++i) out[i] = to_float(load<T>(src + i * kStride));
 }
 
+void expand_blocks(Encoding encoding, const Strip& strip, float* out) {
+  ExpandedStrip expanded;
+  block_codec(format_of(encoding).dtype)->expand(strip.low, strip.inputs, &expanded);
+  for (int64_t i = 0; i < strip.inputs; ++i) {
+    for (int64_t o = 0; o < kPanelWidth; ++o, ++out) {
+      *out = expanded.d[i / 16][o] * static_cast<float>(expanded.lines[i / 4][4 * o + i % 4] - kExpandedOffset);
+      if (expanded.minimums != 0) *out += expanded.m[i / 16][o];
+    }
+  }
+}
+
+// One output's blocks, as they were in the file.
+void convert_blocks(Encoding encoding, const Strip& strip, int64_t output, float* out) {
+  const BlockCodec& codec = *block_codec(format_of(encoding).dtype);
+  codec.convert(strip.low + output * (strip.inputs / codec.inputs * codec.bytes), strip.inputs, out);
+}
+
 template <int width>
 void expand(Encoding encoding, const Strip& strip, int64_t first, float* out) {
   switch (encoding) {
@@ -160,6 +178,19 @@ void expand(Encoding encoding, const Strip& strip, int64_t first, float* out) {
       return expand<Encoding::kQ5_K, width>(strip, first, out);
     case Encoding::kQ6_K:
       return expand<Encoding::kQ6_K, width>(strip, first, out);
+    case Encoding::kIQ4_NL:
+      return expand<Encoding::kIQ4_NL, width>(strip, first, out);
+    case Encoding::kIQ4_XS:
+      return expand<Encoding::kIQ4_XS, width>(strip, first, out);
+    case Encoding::kCodes4:
+      return expand<Encoding::kCodes4, width>(strip, first, out);
+    case Encoding::kCodes8:
+      return expand<Encoding::kCodes8, width>(strip, first, out);
+    case Encoding::kF8E4M3:
+      return expand<Encoding::kF8E4M3, width>(strip, first, out);
+    default:
+      if constexpr (width == 1) return convert_blocks(encoding, strip, first, out);
+      return expand_blocks(encoding, strip, out);
   }
 }
 
