@@ -108,7 +108,7 @@ std::string with(const std::string& name, std::string_view encoding, int64_t row
 }
 
 double peak_for(const Subject& subject, Encoding encoding) {
-  return is_quantised(encoding) ? subject.peak_int8 : subject.peak_f32;
+  return has_codes(encoding) ? subject.peak_int8 : subject.peak_f32;
 }
 
 void add_matmuls(Subject& subject) {

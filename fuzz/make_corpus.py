@@ -418,7 +418,16 @@ def config_json_seeds():
     yield "no_object", b"[]"
 
 
-TARGETS = {"json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+def blocks_seeds():
+    for dtype in (1, 2, 3, *range(22, 48)):  # the numbers of DType
+        yield f"type{dtype:02}", bytes([dtype]) + bytes((73 * i * i + 41 * i + dtype) % 251 for i in range(600))
+    yield "zeros", bytes(300)
+    yield "ones", b"\xff" * 300
+
+
+TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
            "gguf_vocabulary": gguf_vocabulary_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds,
            "config_json": config_json_seeds}
 

@@ -17,7 +17,7 @@ GGUF_Q8_0 = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe")
 
 SHARED_CHECKPOINTS = ("mixtral", "mixtral_wide", "qwen2_moe", "qwen3_moe", "qwen3_moe_bf16_sharded", "qwen3_moe_nonorm",
                       "qwen3_moe_wide", "olmoe", "llama", "qwen3")
-SHARED_GGUF_QUANTISED = ("Q8_0", "Q4_0", "Q5_1", "Q5_K_M", "Q6_K", "MXFP4_MOE")
+SHARED_GGUF_QUANTISED = ("Q8_0", "Q4_0", "Q5_1", "Q2_K", "Q3_K_M", "Q5_K_M", "Q6_K", "IQ3_S", "IQ4_NL", "IQ4_XS", "MXFP4_MOE")
 SHARED_GGUF_F32 = ("mixtral", "qwen3_moe", "llama", "qwen3")
 
 

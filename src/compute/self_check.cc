@@ -93,7 +93,7 @@ struct Problem {
     for (int i = 0; i < kRows * kTopK; ++i)
       ids.push_back(static_cast<int32_t>(random.below(kExperts / kTopK)) * kTopK + i % kTopK);
     for (int i = 0; i < kExperts; ++i) {
-      const Encoding e = kEncodings[i];
+      const Encoding e = kEncodings[static_cast<size_t>(i)];
       expert_matrices.push_back(random_weights(random, e, kExpertWidth, kWidth));
       expert_matrices.push_back(random_weights(random, e, kWidth, kExpertWidth));
       const size_t gate = expert_matrices.size() - 2;

@@ -85,7 +85,7 @@ int64_t allowed_expert_bytes(const Settings& settings, int64_t total) {
 void limit_to_encodings(const model::WeightPlan& weights, compute::BackendOptions& backend) {
   backend.limits.quantised_experts = backend.limits.float_experts = false;
   for (const store::ExpertSource& expert : weights.experts()) {
-    const bool strips = is_quantised(expert.down.encoding) && !backend.float_activations;
+    const bool strips = has_codes(expert.down.encoding) && !backend.float_activations;
     (strips ? backend.limits.quantised_experts : backend.limits.float_experts) = true;
   }
 }

@@ -157,10 +157,12 @@ struct IQ2S {  // half d; points[32], signs[32], upper bits of points[8], nibble
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
     for (int j = 0; j < 16; ++j) out.scale(j, half_step(d, static_cast<uint32_t>(nibble(src + 74, j)), 0.25f));
-    for (int i = 0; i < 32; ++i) {
-      const int point = byte(src + 2, i) | (byte(src + 66, i / 4) >> i % 4 * 2 & 3) << 8;
-      out.codes(8 * i,
-                with_signs(kIq2SGrid[static_cast<size_t>(point)], kSignMasks[static_cast<uint8_t>(src[34 + i])]));
+    for (int g = 0; g < 8; ++g) {
+      for (int i = 0; i < 4; ++i) {
+        const int point = byte(src + 2 + 4 * g, i) | (byte(src + 66, g) >> 2 * i & 3) << 8;
+        const uint64_t mask = kSignMasks[static_cast<uint8_t>(src[34 + 4 * g + i])];
+        out.codes(32 * g + 8 * i, with_signs(kIq2SGrid[static_cast<size_t>(point)], mask));
+      }
     }
   }
 };
@@ -187,12 +189,16 @@ struct IQ3S {  // half d; points[64], their upper bits[8], signs[32], nibbles[4]
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
-    const auto point = [src](int i) {
-      return kIq3SGrid[static_cast<size_t>(byte(src + 2, i) | (byte(src + 66, i / 8) >> i % 8 & 1) << 8)];
-    };
-    for (int g = 0; g < 8; ++g) scale_both(out, g, d * static_cast<float>(1 + 2 * nibble(src + 106, g)));
-    for (int i = 0; i < 32; ++i)
-      out.codes(8 * i, with_signs(join(point(2 * i), point(2 * i + 1)), kSignMasks[static_cast<uint8_t>(src[74 + i])]));
+    for (int g = 0; g < 8; ++g) {
+      scale_both(out, g, d * static_cast<float>(1 + 2 * nibble(src + 106, g)));
+      const auto point = [low = src + 2 + 8 * g, high = byte(src + 66, g)](int i) {
+        return kIq3SGrid[static_cast<size_t>(byte(low, i) | (high >> i & 1) << 8)];
+      };
+      for (int i = 0; i < 4; ++i) {
+        const uint64_t mask = kSignMasks[static_cast<uint8_t>(src[74 + 4 * g + i])];
+        out.codes(32 * g + 8 * i, with_signs(join(point(2 * i), point(2 * i + 1)), mask));
+      }
+    }
   }
 };
 
@@ -200,7 +206,7 @@ struct IQ3S {  // half d; points[64], their upper bits[8], signs[32], nibbles[4]
 // whole; an eighth of the scale is exact. `bits`: three more bits of the point's number and the sign of the eighth.
 uint64_t iq1_codes(int low, int bits) {
   const uint64_t point = kIq1Grid[static_cast<size_t>(low | (bits & 7) << 8)];
-  return (bits & 8) != 0 ? point - kOnes : point + kOnes;
+  return point + kOnes - 2 * kOnes * static_cast<uint64_t>(bits >> 3 & 1);
 }
 float iq1_scale(float d, int s) { return d * static_cast<float>(2 * (s & 7) + 1) * 0.125f; }
 
@@ -229,7 +235,11 @@ struct IQ1M {  // points[32]; nibbles[16]: upper bits and sign; uint16[4]: four 
     const int bits = words(0) >> 12 | words(1) >> 12 << 4 | words(2) >> 12 << 8 | words(3) >> 12 << 12;
     const float d = f16_to_f32(static_cast<uint16_t>(bits));
     for (int j = 0; j < 16; ++j) out.scale(j, iq1_scale(d, words(j / 4) >> 3 * (j % 4)));
-    for (int i = 0; i < 32; ++i) out.codes(8 * i, iq1_codes(byte(src, i), nibble(src + 32, i)));
+    for (int j = 0; j < 16; ++j) {
+      const int high = byte(src + 32, j);
+      out.codes(16 * j, iq1_codes(byte(src, 2 * j), high));
+      out.codes(16 * j + 8, iq1_codes(byte(src, 2 * j + 1), high >> 4));
+    }
   }
 };
 

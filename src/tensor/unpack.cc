@@ -135,7 +135,7 @@ void expand_plain(const Strip& strip, int64_t first, float (*to_float)(T), float
 
 void expand_blocks(Encoding encoding, const Strip& strip, float* out) {
   ExpandedStrip expanded;
-  block_codec(format_of(encoding).dtype)->expand(strip.low, strip.inputs, &expanded);
+  strip_expander(encoding)(strip.low, strip.inputs, &expanded);
   for (int64_t i = 0; i < strip.inputs; ++i) {
     for (int64_t o = 0; o < kPanelWidth; ++o, ++out) {
       *out = expanded.d[i / 16][o] * static_cast<float>(expanded.lines[i / 4][4 * o + i % 4] - kExpandedOffset);
@@ -207,6 +207,11 @@ Strip strip_of(const PackedMatrix& matrix, int64_t panel, int64_t strip) {
 void unpack_strip(const PackedMatrix& matrix, int64_t panel, int64_t strip, float* out) {
   COLIBRI_CHECK(panel >= 0 && panel < matrix.panels() && strip >= 0 && strip * kStripInputs < matrix.k);
   expand<kPanelWidth>(matrix.encoding, strip_of(matrix, panel, strip), 0, out);
+}
+
+ExpandStrip strip_expander(Encoding encoding) {
+  COLIBRI_CHECK(is_blocks(encoding));
+  return block_codec(format_of(encoding).dtype)->expand;
 }
 
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {

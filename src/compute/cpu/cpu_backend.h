@@ -116,7 +116,7 @@ class CpuBackend final : public Backend {
   }
 
   /// This matrix multiplies 8-bit activations.
-  bool takes_strips(const PackedMatrix& w) const { return is_quantised(w.encoding) && !float_activations_; }
+  bool takes_strips(const PackedMatrix& w) const { return has_codes(w.encoding) && !float_activations_; }
   template <typename T>
   T* of_thread(T* scratch, int64_t each, int thread) const {
     return scratch + thread * each;

@@ -82,7 +82,11 @@ void CpuBackend::multiply_strips(const InputRows& x, const PackedMatrix& w, int6
   job.c_stride = out.stride;
   job.sums = of_thread(scratch_.sums, Scratch::kSumFloats, thread);
   job.tiles = scratch_.matrix + thread;
-  kernels_.product[static_cast<int>(w.encoding) - static_cast<int>(Encoding::kQ8_0)](&job);
+  if (is_blocks(w.encoding)) {
+    job.expand = strip_expander(w.encoding);
+    job.strip_stride = strip_bytes(w.encoding, kStripInputs);
+  }
+  kernels_.product[product_index(w.encoding)](&job);
 }
 
 void CpuBackend::multiply_floats(const InputRows& x, const PackedMatrix& w, int64_t panel, int64_t panels,

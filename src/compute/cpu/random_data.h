@@ -2,10 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
 #include "compute/backend.h"
+#include "tensor/block_scales.h"
 #include "tensor/convert.h"
 
 namespace colibri::compute {
@@ -58,90 +60,91 @@ struct Weights {
   Block dense;  ///< [n, k]
 };
 
-/// The type that encoding_for turns into this encoding; there is one for each.
+/// The type that encoding_for turns into this encoding; kCount for those that hold no file type.
 inline DType file_type(Encoding encoding) {
   auto dtype = DType::kF64;
-  while (encoding_for(dtype) != encoding) dtype = static_cast<DType>(static_cast<int>(dtype) + 1);
+  while (dtype != DType::kCount && encoding_for(dtype) != encoding)
+    dtype = static_cast<DType>(static_cast<int>(dtype) + 1);
   return dtype;
 }
 
-template <typename T>
-void append_bytes(std::vector<std::byte>& bytes, T value) {
-  const auto* p = reinterpret_cast<const std::byte*>(&value);
-  bytes.insert(bytes.end(), p, p + sizeof value);
+inline void put_word(std::byte* at, uint16_t word) { std::memcpy(at, &word, sizeof word); }
+inline uint16_t random_half(Random& random) { return f32_to_f16(random.real() / 64); }
+
+/// Scales of a sensible size where the type has them.
+inline void put_random_scales(Random& random, DType dtype, std::byte* block) {
+  for (const int64_t at : half_offsets(dtype)) put_word(block + at, random_half(random));
+  if (dtype == DType::kMXFP4) block[0] = static_cast<std::byte>(118 + random.below(10));
+  for (int i = 0; dtype == DType::kNVFP4 && i < 4; ++i) block[i] = static_cast<std::byte>(0x10 + random.below(0x20));
+  const int half = dtype == DType::kIQ1_M ? random_half(random) : 0;
+  for (int i = 0; dtype == DType::kIQ1_M && i < 4; ++i)
+    put_word(block + 48 + 2 * i, static_cast<uint16_t>(random.below(0x1000) | (half >> 4 * i & 15) << 12));
 }
 
-inline void append_random_bytes(Random& random, int n, std::vector<std::byte>& bytes) {
-  for (int i = 0; i < n; ++i) append_bytes(bytes, static_cast<uint8_t>(random.below(256)));
-}
-inline void append_random_half(Random& random, std::vector<std::byte>& bytes) {
-  append_bytes(bytes, f32_to_f16(random.real() / 64));
+/// One block as the file type has it: scales of a sensible size; every other byte is `fill`, or anything if that is
+/// negative.
+inline void random_block_of(Random& random, DType dtype, int fill, std::byte* block) {
+  for (int i = 0; i < info(dtype).block_bytes; ++i)
+    block[i] = static_cast<std::byte>(fill >= 0 ? fill : static_cast<int>(random.below(256)));
+  const float real = random.real();
+  if (dtype == DType::kF32) std::memcpy(block, &real, sizeof real);
+  if (dtype == DType::kF16) put_word(block, f32_to_f16(real));
+  if (dtype == DType::kBF16) put_word(block, f32_to_bf16(real));
+  put_random_scales(random, dtype, block);
 }
 
-/// One block as the file type has it: scales of a sensible size, everything else any bits.
-inline void append_random_block(Random& random, Encoding encoding, std::vector<std::byte>& bytes) {
-  const int size = info(file_type(encoding)).block_bytes;
-  switch (encoding) {
-    case Encoding::kF32:
-      return append_bytes(bytes, random.real());
-    case Encoding::kF16:
-      return append_bytes(bytes, f32_to_f16(random.real()));
-    case Encoding::kBF16:
-      return append_bytes(bytes, f32_to_bf16(random.real()));
-    case Encoding::kMXFP4:
-      append_bytes(bytes, static_cast<uint8_t>(118 + random.below(10)));
-      return append_random_bytes(random, size - 1, bytes);
-    case Encoding::kQ6_K:  // its scale comes last
-      append_random_bytes(random, size - 2, bytes);
-      return append_random_half(random, bytes);
-    case Encoding::kQ4_1:
-    case Encoding::kQ5_1:
-    case Encoding::kQ4_K:
-    case Encoding::kQ5_K:
-      append_random_half(random, bytes);
-      append_random_half(random, bytes);
-      return append_random_bytes(random, size - 4, bytes);
-    default:
-      append_random_half(random, bytes);
-      return append_random_bytes(random, size - 2, bytes);
+inline void pack_random_blocks(Random& random, const PackedMatrix& w, int fill, std::byte* to) {
+  const DTypeInfo& type = info(file_type(w.encoding));
+  std::vector<std::byte> file(static_cast<size_t>(w.n * w.k / type.block_elements * type.block_bytes));
+  for (size_t at = 0; at < file.size(); at += static_cast<size_t>(type.block_bytes))
+    random_block_of(random, type.dtype, fill, file.data() + at);
+  pack_rows(type.dtype, file.data(), 0, w.n, w.n, w.k, to);
+}
+
+inline void pack_random_codes(Random& random, const PackedMatrix& w, int fill, std::byte* to) {
+  const bool floats = w.encoding == Encoding::kF8E4M3;
+  const int most = w.encoding == Encoding::kCodes4 ? 15 : floats ? 126 : 255;  // 127 is NaN
+  for (int64_t first = 0; first < w.n; first += kPanelWidth, to += panel_bytes(w.encoding, w.k)) {
+    const int64_t rows = std::min<int64_t>(kPanelWidth, w.n - first);
+    std::vector<uint8_t> codes(static_cast<size_t>(rows * w.k));
+    for (uint8_t& code : codes)
+      code = static_cast<uint8_t>(std::min<int64_t>(most, fill >= 0 ? fill : random.below(256)));
+    const Block scales = random_block(random, rows, w.k / kCodeGroup, floats ? 0x1p-8f : 0x1p-6f);
+    const Block minimums = random_block(random, rows, w.k / kCodeGroup);
+    pack_codes(w.encoding, {rows, codes.data(), scales.values.data(), floats ? nullptr : minimums.values.data()}, w.k,
+               to);
   }
-}
-
-/// Elements of one row as the file type has them.
-inline void append_random_row(Random& random, Encoding encoding, int64_t k, std::vector<std::byte>& bytes) {
-  for (int64_t i = 0; i < k; i += info(file_type(encoding)).block_elements)
-    append_random_block(random, encoding, bytes);
 }
 
 /// A width that the encoding can have: a few blocks.
 inline int64_t random_inputs(Random& random, Encoding encoding) {
   if (!is_quantised(encoding)) return 1 + random.below(170);
-  return block_inputs(encoding) == 256 ? 256 * (1 + random.below(3)) : 32 * (1 + random.below(20));
+  const int64_t block = block_inputs(encoding);
+  return block * (1 + random.below(block == 256 ? 3 : 640 / block));
 }
 
-/// `fill` >= 0: all bits beside the first scale of a block come from that byte.
+/// `fill` >= 0: all bits beside the scales come from that byte.
 inline Weights random_weights(Random& random, Encoding encoding, int64_t n, int64_t k, int fill = -1) {
-  std::vector<std::byte> file;
-  for (int64_t row = 0; row < n; ++row) append_random_row(random, encoding, k, file);
-  const bool scale_last = encoding == Encoding::kQ6_K;
-  const auto block = static_cast<size_t>(info(file_type(encoding)).block_bytes);
-  for (size_t i = 0; fill >= 0 && i < file.size(); ++i) {
-    const size_t at = i % block;
-    if (scale_last ? at + 2 < block : at >= 4) file[i] = static_cast<std::byte>(fill);
-  }
   Weights w;
   w.lines.resize(static_cast<size_t>(packed_bytes(encoding, n, k) + 63) / 64);
   auto* bytes = reinterpret_cast<std::byte*>(w.lines.data());
-  pack_rows(file_type(encoding), file.data(), 0, n, n, k, bytes);
   w.packed = {encoding, n, k, bytes};
+  if (file_type(encoding) == DType::kCount) {
+    pack_random_codes(random, w.packed, fill, bytes);
+  } else {
+    pack_random_blocks(random, w.packed, fill, bytes);
+  }
   w.dense = Block(n, k);
   for (int64_t row = 0; row < n; ++row) unpack_row(w.packed, row, w.dense.rows().row(row));
   return w;
 }
 
-constexpr Encoding kEncodings[] = {Encoding::kF32,   Encoding::kF16,  Encoding::kBF16, Encoding::kQ8_0,
-                                   Encoding::kQ4_0,  Encoding::kQ4_1, Encoding::kQ5_0, Encoding::kQ5_1,
-                                   Encoding::kMXFP4, Encoding::kQ4_K, Encoding::kQ5_K, Encoding::kQ6_K};
+constexpr std::array<Encoding, kEncodingCount> all_encodings() {
+  std::array<Encoding, kEncodingCount> all{};
+  for (int i = 0; i < kEncodingCount; ++i) all[static_cast<size_t>(i)] = static_cast<Encoding>(i);
+  return all;
+}
+constexpr std::array<Encoding, kEncodingCount> kEncodings = all_encodings();
 
 /// The keys and values of one sequence.
 struct Cache {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "compute/cpu/kernels/kernel_table.h"
 #include "tensor/packed.h"
 
 namespace colibri::compute {
@@ -15,6 +16,16 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t kRowBlock = 128;
 /// Panels of one task of the experts: the outputs of one strip of the next matrix.
 constexpr int64_t kTilePanels = kStripInputs / kPanelWidth;
+
+/// Where KernelTable has the product of an encoding: those with kernels of their own in the order of the encodings,
+/// then one for all that are kept as blocks.
+constexpr int product_index(Encoding encoding) {
+  const auto number = [](Encoding e) { return static_cast<int>(e); };
+  if (is_blocks(encoding)) return kProducts - 1;
+  const int blocks_before = encoding < Encoding::kCodes4 ? 0 : number(Encoding::kCodes4) - number(Encoding::kQ2_K);
+  return number(encoding) - number(Encoding::kQ8_0) - blocks_before;
+}
+static_assert(product_index(Encoding::kCodes8) == kProducts - 2);
 
 /// `rows` cut into as few tiles of at most `most` rows as possible, all nearly equal.
 struct RowTiles {

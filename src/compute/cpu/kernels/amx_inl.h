@@ -10,6 +10,8 @@
 //   two
 //             products of 64 inputs do what a product and a multiplication per group of 32 would
 //   kSuper16  sc * (u - 32) in 14 bits, split into a low unsigned and a high signed byte
+// Block encodings (expanded_inl.h) are multiplied by vectors: expanding them takes longest, and tiles of 16 inputs are
+// a quarter full.
 //
 // Strips are the outer loop: the activations of a strip are copied side by side once for all panels, and the sums so
 // far wait in the output. A tile product takes as long as about 30 vector operations and runs beside them, so the float
@@ -20,6 +22,7 @@
 #include <stdint.h>
 
 #include "compute/cpu/kernels/codec_inl.h"
+#include "compute/cpu/kernels/expanded_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
 #include "compute/cpu/kernels/macros.h"
 #include "compute/cpu/kernels/math_inl.h"
@@ -326,10 +329,11 @@ void tiled_product(const ProductJob* job) {
 }
 
 constexpr KernelTable with_tiles(KernelTable table) {
-  constexpr decltype(KernelTable::product) products = {tiled_product<Q8_0>, tiled_product<Q4_0>, tiled_product<Q4_1>,
-                                                       tiled_product<Q5_0>, tiled_product<Q5_1>, tiled_product<MXFP4>,
-                                                       tiled_product<Q4_K>, tiled_product<Q5_K>, tiled_product<Q6_K>};
-  for (int i = 0; i < 9; ++i) table.product[i] = products[i];
+  constexpr decltype(KernelTable::product) products = {
+      tiled_product<Q8_0>,   tiled_product<Q4_0>,   tiled_product<Q4_1>,   tiled_product<Q5_0>, tiled_product<Q5_1>,
+      tiled_product<MXFP4>,  tiled_product<Q4_K>,   tiled_product<Q5_K>,   tiled_product<Q6_K>, tiled_product<IQ4_NL>,
+      tiled_product<IQ4_XS>, tiled_product<Codes4>, tiled_product<Codes8>, expanded_product};
+  for (int i = 0; i < kProducts; ++i) table.product[i] = products[i];
   return table;
 }
 

@@ -8,7 +8,9 @@
 #include "compute/cpu/kernels/kernel_table.h"
 #include "compute/cpu/kernels/tiles_emulated.h"
 #include "compute/cpu/random_data.h"
+#include "compute/cpu/tiling.h"
 #include "platform/cpu.h"
+#include "tensor/unpack.h"
 
 namespace colibri::compute {
 
@@ -50,7 +52,9 @@ Block multiply(const KernelTable& kernels, const Strips& x, const PackedMatrix& 
   job.c_stride = out.width;
   job.sums = sums.data();
   job.tiles = tiles.get();
-  kernels.product[static_cast<int>(w.encoding) - static_cast<int>(Encoding::kQ8_0)](&job);
+  if (is_blocks(w.encoding)) job.expand = strip_expander(w.encoding);
+  if (is_blocks(w.encoding)) job.strip_stride = strip_bytes(w.encoding, kStripInputs);
+  kernels.product[product_index(w.encoding)](&job);
   return out;
 }
 
@@ -75,7 +79,7 @@ class Amx : public testing::Test {
 TEST_F(Amx, EveryEncodingAndRowCountGivesTheBitsOfScalar) {
   Random random(21);
   for (Encoding encoding : kEncodings)
-    for (int64_t rows = 1; is_quantised(encoding) && rows <= 70; rows += COLIBRI_TEST_STEP)
+    for (int64_t rows = 1; has_codes(encoding) && rows <= 70; rows += is_blocks(encoding) ? 23 : COLIBRI_TEST_STEP)
       expect_equal(random, encoding, rows);
 }
 
@@ -90,7 +94,7 @@ TEST_F(Amx, ExtremeNumbersGiveTheBitsOfScalar) {
   Random random(23);
   for (Encoding encoding : kEncodings)
     for (int byte : {0x00, 0x7f, 0x80, 0xff}) {
-      if (!is_quantised(encoding)) continue;
+      if (!has_codes(encoding)) continue;
       const Weights w = random_weights(random, encoding, 20, 512, byte);
       Block x(8 + random.below(30), 512);
       for (float& v : x.values) v = random.below(8) == 0 ? -1.0f : 1.0f;

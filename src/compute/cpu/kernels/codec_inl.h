@@ -58,6 +58,32 @@ struct GroupScalesAndMinima {
   }
 };
 
+/// float d[16], m[16] per group.
+struct FloatScalesAndMinima {
+  static constexpr int64_t bytes(int64_t inputs) { return 4 * inputs; }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t inputs, StripScales* out) {
+    for (int64_t g = 0; g < inputs / kGroup; ++g) {
+      store(out->d[g], load(reinterpret_cast<const float*>(p + 2 * kLine * g)));
+      store(out->m[g], load(reinterpret_cast<const float*>(p + 2 * kLine * g + kLine)));
+    }
+  }
+};
+
+/// half d[16]; six bits of sc - 32 per group: low nibbles uint8[4][16], two bits uint8[2][16].
+struct SixBitScales {
+  static constexpr int64_t kLow = 2 * kLanes, kHigh = kLow + 4 * kLanes;
+  static constexpr int64_t bytes(int64_t /*inputs*/) { return 2 * kLine; }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
+    const F32x16 d = load_halves(p);
+    COLIBRI_UNROLL
+    for (int g = 0; g < kStripGroups; ++g) {
+      const I32x16 low = bit_and(shift_right(load_u8(p + kLow + g / 2 * kLanes), g % 2 * 4), broadcast_int(15));
+      const I32x16 high = bit_and(shift_right(load_u8(p + kHigh + g / 4 * kLanes), g % 4 * 2), broadcast_int(3));
+      store(out->d[g], mul(d, to_float(add(bit_or(low, shift_left(high, 4)), broadcast_int(-32)))));
+    }
+  }
+};
+
 /// Exponents: 2^(e - 128).
 struct GroupExponents {
   static constexpr int64_t bytes(int64_t inputs) { return whole_lines(inputs / 2); }
@@ -120,9 +146,10 @@ struct SignedSuperScales {
   }
 };
 
-// ---- lines: line(low, high, inputs, g, i) is number i of the eight lines of group g ----
+// ---- lines: line(low, high, inputs, g, i) is number i of the eight lines of group g; no byte is above kMost ----
 
 struct Bytes {
+  static constexpr int kMost = 255;
   static constexpr int64_t low_bytes(int64_t inputs) { return 16 * inputs; }
   static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
@@ -131,6 +158,7 @@ struct Bytes {
 };
 
 struct Nibbles {
+  static constexpr int kMost = 15;
   static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
   static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
@@ -139,6 +167,7 @@ struct Nibbles {
 };
 
 struct FiveBits {
+  static constexpr int kMost = 31;
   static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
   static constexpr int64_t high_bytes(int64_t inputs) { return 2 * inputs; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
@@ -147,6 +176,7 @@ struct FiveBits {
 };
 
 struct SixBits {
+  static constexpr int kMost = 63;
   static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
   static constexpr int64_t high_bytes(int64_t inputs) { return 4 * inputs; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
@@ -157,8 +187,19 @@ struct SixBits {
 
 constexpr int kMxfp4Offset = 12;
 struct Mxfp4Codes : Nibbles {
+  static constexpr int kMost = 24;
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
     static const uint8_t table[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};  // values + offset
+    return look_up(table, Nibbles::line(low, high, g, i));
+  }
+};
+
+constexpr int kIq4Offset = 128;
+struct Iq4Codes : Nibbles {
+  static constexpr int kMost = 241;
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
+    static const uint8_t table[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                      129, 141, 153, 166, 181, 197, 217, 241};  // values + offset
     return look_up(table, Nibbles::line(low, high, g, i));
   }
 };
@@ -169,9 +210,9 @@ template <Form kFormOf, typename ScalesOf, typename LinesOf, int kOffsetOf = 0>
 struct Codec {
   static constexpr Form kForm = kFormOf;
   static constexpr int kOffset = kOffsetOf;
-  static constexpr bool kSmall = kOffset < 128;  ///< bytes are small: see dot4
   using Scales = ScalesOf;
   using Lines = LinesOf;
+  static constexpr bool kSmall = Lines::kMost < 130;  ///< bytes are small: see dot4
   static constexpr int64_t low_at(int64_t inputs) { return Scales::bytes(inputs); }
   static constexpr int64_t high_at(int64_t inputs) { return low_at(inputs) + Lines::low_bytes(inputs); }
   static constexpr int64_t strip_bytes(int64_t inputs) {
@@ -188,6 +229,10 @@ using MXFP4 = Codec<Form::kCentred, GroupExponents, Mxfp4Codes, kMxfp4Offset>;
 using Q4_K = Codec<Form::kSuper32Floats, SuperScales<true>, Nibbles>;
 using Q5_K = Codec<Form::kSuper32, SuperScales<false>, FiveBits>;
 using Q6_K = Codec<Form::kSuper16, SignedSuperScales, SixBits, 32>;
+using IQ4_NL = Codec<Form::kCentred, GroupScales, Iq4Codes, kIq4Offset>;
+using IQ4_XS = Codec<Form::kCentred, SixBitScales, Iq4Codes, kIq4Offset>;
+using Codes4 = Codec<Form::kMinimum, FloatScalesAndMinima, Nibbles>;
+using Codes8 = Codec<Form::kMinimum, FloatScalesAndMinima, Bytes>;
 
 }  // namespace
 }  // namespace colibri::compute

@@ -12,6 +12,7 @@
 
 #include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
+#include "tensor/expanded_strip.h"
 
 namespace colibri::compute {
 
@@ -21,6 +22,7 @@ constexpr int kStripWidth = 256;    ///< inputs of one strip of a quantised pane
 constexpr int kMaxDotPanels = 2;    ///< panels that a level multiplies side by side
 constexpr int kMaxTiledRows = 128;  ///< most rows of a product on a level with matrix tiles
 constexpr int kTileSumInts = 2048;  ///< sums that such a level computes before it looks at them
+constexpr int kProducts = 14;       ///< of KernelTable
 constexpr int kKeyTileWidth = 64;   ///< keys of one step of the online softmax
 constexpr int kAttentionRows = 96;  ///< query rows of one attention call
 
@@ -65,6 +67,8 @@ struct ProductJob {
   const float* bias = nullptr;   ///< [n], added last; or null
   float* c = nullptr;            ///< output of row 0, panel 0
   int64_t c_stride = 0;          ///< floats from one row to the next
+  ExpandStrip expand = nullptr;  ///< block encodings: how a strip is expanded
+  int64_t strip_stride = 0;      ///< block encodings: bytes from one strip to the next
   float* sums = nullptr;         ///< scratch [rows][kMaxDotPanels * 16]
   TileScratch* tiles = nullptr;  ///< scratch
 };
@@ -168,7 +172,7 @@ struct KernelTable {
   int max_tile_rows;
   void (*pack_tile)(const float* const* x, int64_t rows, int64_t k, float* a);  ///< rows as TileJob::a wants them
   void (*tile[3])(const TileJob* job);                                          ///< by Encoding: f32, f16, bf16
-  void (*product[9])(const ProductJob* job);                                    ///< by Encoding, from q8_0 on
+  void (*product[kProducts])(const ProductJob* job);                            ///< by product_index(Encoding)
   void (*quantise)(const float* x, int64_t k, ActivationStrip* strips);
   void (*append_kv)(const KvAppendJob* job);
   void (*attention)(const AttentionJob* job);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compute/cpu/kernels/attention_inl.h"
+#include "compute/cpu/kernels/expanded_inl.h"
 #include "compute/cpu/kernels/index_inl.h"
 #include "compute/cpu/kernels/kernel_table.h"
 #include "compute/cpu/kernels/kv_inl.h"
@@ -21,7 +22,8 @@ constexpr KernelTable kTable = {
     pack_tile,
     {tile<F32Weights>, tile<F16Weights>, tile<BF16Weights>},
     {product<Q8_0>, product<Q4_0>, product<Q4_1>, product<Q5_0>, product<Q5_1>, product<MXFP4>, product<Q4_K>,
-     product<Q5_K>, product<Q6_K>},
+     product<Q5_K>, product<Q6_K>, product<IQ4_NL>, product<IQ4_XS>, product<Codes4>, product<Codes8>,
+     expanded_product},
     quantise,
     append_kv,
     attention,
