@@ -23,16 +23,15 @@ int byte(const std::byte* src, int64_t i) { return static_cast<int>(src[i]); }
 int nibble(const std::byte* src, int64_t i) { return byte(src, i / 2) >> i % 2 * 4 & 15; }
 
 // Where a decoder puts what it finds, eight codes at a time: codes(i, word) for inputs i to i + 7 of the block, one a
-// byte plus kExpandedOffset; scale(j, d) and minimum(j, m) for the sixteen inputs from 16 j on.
+// byte plus kExpandedOffset; scale(j, d) for the sixteen inputs from 16 j on.
 
 /// One block of one row.
 struct BlockOut {
   uint8_t u[256];
-  float d[16], m[16];
+  float d[16];
 
   void codes(int i, uint64_t eight) { std::memcpy(u + i, &eight, sizeof eight); }
   void scale(int sixteen, float value) { d[sixteen] = value; }
-  void minimum(int sixteen, float value) { m[sixteen] = value; }
 };
 
 /// One output of a strip, in which the block begins at input `first`.
@@ -47,7 +46,6 @@ struct LaneOut {
     std::memcpy(at + sizeof strip.lines[0], &high, sizeof high);
   }
   void scale(int sixteen, float value) { strip.d[first / 16 + sixteen][output] = value; }
-  void minimum(int sixteen, float value) { strip.m[first / 16 + sixteen][output] = value; }
 };
 
 constexpr uint64_t kOnes = 0x0101010101010101u;
@@ -65,50 +63,6 @@ void scale_both(Out& out, int thirty_two, float d) {
   out.scale(2 * thirty_two + 1, d);
 }
 
-/// Bit pairs of 64 bytes, each plus `offset`: element 128 h + 32 q + l is pair q of byte 32 h + l. high(h, q, l): what
-/// is added to eight of them.
-template <typename Out, typename High>
-void bit_pairs(const std::byte* src, uint64_t offset, Out& out, const High& high) {
-  for (int h = 0; h < 2; ++h) {
-    for (int l = 0; l < 32; l += 8) {
-      const auto pairs = load<uint64_t>(src + 32 * h + l);
-      for (int q = 0; q < 4; ++q)
-        out.codes(128 * h + 32 * q + l, (pairs >> 2 * q & 3 * kOnes) + offset + high(h, q, l));
-    }
-  }
-}
-
-struct Q2K {  // uint8 scales[16] (low nibble: scale, high: minimum), pairs[64], half d, half dmin
-  static constexpr int kInputs = 256, kBytes = 84;
-  static constexpr bool kMinimums = true;
-  template <typename Out>
-  static void decode(const std::byte* src, Out& out) {
-    const float d = half(src + 80), dmin = half(src + 82);
-    for (int j = 0; j < 16; ++j) {
-      out.scale(j, d * static_cast<float>(byte(src, j) & 15));
-      out.minimum(j, -(dmin * static_cast<float>(byte(src, j) >> 4)));
-    }
-    bit_pairs(src + 16, kZero, out, [](int, int, int) { return uint64_t{0}; });
-  }
-};
-
-struct Q3K {  // high bits[32] (bit e / 32 of byte e % 32), pairs[64], twelve bytes of six-bit scales, half d
-  static constexpr int kInputs = 256, kBytes = 110;
-  static constexpr bool kMinimums = false;
-  /// The low four bits of sixteen scales are nibbles of eight bytes, the upper two of four more.
-  static int scale(const std::byte* twelve, int j) {
-    const int low = byte(twelve, j % 8) >> j / 8 * 4 & 15, high = byte(twelve, 8 + j % 4) >> j / 4 * 2 & 3;
-    return (low | high << 4) - 32;
-  }
-  template <typename Out>
-  static void decode(const std::byte* src, Out& out) {
-    const float d = half(src + 108);
-    for (int j = 0; j < 16; ++j) out.scale(j, d * static_cast<float>(scale(src + 96, j)));
-    bit_pairs(src + 32, kZero - 4 * kOnes, out,
-              [src](int h, int q, int l) { return (load<uint64_t>(src + l) >> (4 * h + q) & kOnes) << 2; });
-  }
-};
-
 // IQ2 and IQ3: points of a lattice with signs. `s` of a scale (0 to 15): d * (1/2 + s) * what the grid is multiplied
 // with.
 float half_step(float d, uint32_t s, float unit) { return d * (0.5f + static_cast<float>(s)) * unit; }
@@ -122,7 +76,6 @@ struct SignsAndScale {
 
 struct IQ2XXS {  // half d; per 32 inputs four numbers of points, SignsAndScale
   static constexpr int kInputs = 256, kBytes = 66;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
@@ -138,7 +91,6 @@ struct IQ2XXS {  // half d; per 32 inputs four numbers of points, SignsAndScale
 
 struct IQ2XS {  // half d; uint16[32]: nine bits of a point, seven signs; nibbles[8]: scales of sixteen
   static constexpr int kInputs = 256, kBytes = 74;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
@@ -152,7 +104,6 @@ struct IQ2XS {  // half d; uint16[32]: nine bits of a point, seven signs; nibble
 
 struct IQ2S {  // half d; points[32], signs[32], upper bits of points[8], nibbles[8]: scales of sixteen
   static constexpr int kInputs = 256, kBytes = 82;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
@@ -169,7 +120,6 @@ struct IQ2S {  // half d; points[32], signs[32], upper bits of points[8], nibble
 
 struct IQ3XXS {  // half d; points of four inputs[64]; per 32 inputs SignsAndScale
   static constexpr int kInputs = 256, kBytes = 98;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
@@ -185,7 +135,6 @@ struct IQ3XXS {  // half d; points of four inputs[64]; per 32 inputs SignsAndSca
 
 struct IQ3S {  // half d; points[64], their upper bits[8], signs[32], nibbles[4]: scales of 32
   static constexpr int kInputs = 256, kBytes = 110;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
@@ -212,7 +161,6 @@ float iq1_scale(float d, int s) { return d * static_cast<float>(2 * (s & 7) + 1)
 
 struct IQ1S {  // half d; points[32]; per 32 inputs uint16: 4 * 3 upper bits of points, three bits of s, the sign
   static constexpr int kInputs = 256, kBytes = 50;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const float d = half(src);
@@ -228,7 +176,6 @@ struct IQ1S {  // half d; points[32]; per 32 inputs uint16: 4 * 3 upper bits of 
 struct IQ1M {  // points[32]; nibbles[16]: upper bits and sign; uint16[4]: four s each, and a nibble of the half d on
                // top
   static constexpr int kInputs = 256, kBytes = 56;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     const auto words = [src](int i) { return static_cast<int>(load<uint16_t>(src + 48 + 2 * i)); };
@@ -250,7 +197,6 @@ void scale_all(Out& out, int sixteens, float d) {
 
 struct TQ1 {  // digits of base three: 32 bytes of five, 16 bytes of five, 4 bytes of four; half d
   static constexpr int kInputs = 256, kBytes = 54;
-  static constexpr bool kMinimums = false;
 
   /// Eight bytes as fractions of 256 in two words, whose next digits are taken off.
   struct Fractions {
@@ -281,19 +227,21 @@ struct TQ1 {  // digits of base three: 32 bytes of five, 16 bytes of five, 4 byt
   }
 };
 
-struct TQ2 {  // pairs[64], half d
+struct TQ2 {  // bit pairs[64], half d: element 128 h + 32 q + l is pair q of byte 32 h + l
   static constexpr int kInputs = 256, kBytes = 66;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     scale_all(out, 16, half(src + 64));
-    bit_pairs(src, kZero - kOnes, out, [](int, int, int) { return uint64_t{0}; });
+    for (int l = 0; l < 64; l += 8) {
+      const auto pairs = load<uint64_t>(src + l);
+      for (int q = 0; q < 4; ++q)
+        out.codes(l / 32 * 128 + 32 * q + l % 32, (pairs >> 2 * q & 3 * kOnes) + kZero - kOnes);
+    }
   }
 };
 
 struct NVFP4 {  // uint8 scales[4] (e4m3 without sign); per sixteen inputs eight bytes: low nibbles, then high ones
   static constexpr int kInputs = 64, kBytes = 36;
-  static constexpr bool kMinimums = false;
   /// Half of the e4m3 value, because the codes are doubled. 127 stands for 0.
   static float scale(int e) {
     return (e & 127) == 127 && e < 128 ? 0.0f : 0.5f * e4m3_magnitude(static_cast<uint8_t>(e));
@@ -311,7 +259,6 @@ struct NVFP4 {  // uint8 scales[4] (e4m3 without sign); per sixteen inputs eight
 
 struct Q1 {  // half d, bits[16]: 1 is d, 0 is -d
   static constexpr int kInputs = 128, kBytes = 18;
-  static constexpr bool kMinimums = false;
   template <typename Out>
   static void decode(const std::byte* src, Out& out) {
     scale_all(out, 8, half(src));
@@ -327,7 +274,6 @@ void convert(const std::byte* src, int64_t n, float* dst) {
     Block::decode(src, out);
     for (int i = 0; i < Block::kInputs; ++i) {
       dst[i] = out.d[i / 16] * static_cast<float>(out.u[i] - kExpandedOffset);
-      if constexpr (Block::kMinimums) dst[i] += out.m[i / 16];
     }
   }
 }
@@ -335,7 +281,6 @@ void convert(const std::byte* src, int64_t n, float* dst) {
 template <typename Block>
 void expand(const void* strip, int64_t inputs, ExpandedStrip* out) {
   const auto* src = static_cast<const std::byte*>(strip);
-  out->minimums = Block::kMinimums;
   for (int64_t output = 0; output < 16; ++output) {
     for (int64_t first = 0; first < inputs; first += Block::kInputs, src += Block::kBytes) {
       LaneOut lane{*out, output, first};
@@ -350,11 +295,10 @@ constexpr BlockCodec codec(DType dtype) {
 }
 
 constexpr BlockCodec kCodecs[] = {
-    codec<Q2K>(DType::kQ2_K),   codec<Q3K>(DType::kQ3_K),       codec<IQ1S>(DType::kIQ1_S),
-    codec<IQ1M>(DType::kIQ1_M), codec<IQ2XXS>(DType::kIQ2_XXS), codec<IQ2XS>(DType::kIQ2_XS),
-    codec<IQ2S>(DType::kIQ2_S), codec<IQ3XXS>(DType::kIQ3_XXS), codec<IQ3S>(DType::kIQ3_S),
-    codec<TQ1>(DType::kTQ1_0),  codec<TQ2>(DType::kTQ2_0),      codec<NVFP4>(DType::kNVFP4),
-    codec<Q1>(DType::kQ1_0),
+    codec<IQ1S>(DType::kIQ1_S),   codec<IQ1M>(DType::kIQ1_M), codec<IQ2XXS>(DType::kIQ2_XXS),
+    codec<IQ2XS>(DType::kIQ2_XS), codec<IQ2S>(DType::kIQ2_S), codec<IQ3XXS>(DType::kIQ3_XXS),
+    codec<IQ3S>(DType::kIQ3_S),   codec<TQ1>(DType::kTQ1_0),  codec<TQ2>(DType::kTQ2_0),
+    codec<NVFP4>(DType::kNVFP4),  codec<Q1>(DType::kQ1_0),
 };
 
 }  // namespace

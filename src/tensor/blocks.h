@@ -1,5 +1,5 @@
-// The file types whose blocks are kept as they are and expanded a strip at a time: Q2_K, Q3_K, IQ1, IQ2, IQ3, TQ, NVFP4
-// and Q1_0. Every one of them is, per run of 16 inputs, a float times a small whole number (plus a float in Q2_K).
+// The file types whose blocks are kept as they are and expanded a strip at a time: IQ1, IQ2, IQ3, TQ, NVFP4 and Q1_0.
+// Every one of them is, per run of 16 inputs, a float times a small whole number.
 //
 // Private to src/tensor: convert.cc and unpack.cc call this. Pure functions.
 #pragma once

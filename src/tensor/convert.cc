@@ -138,6 +138,31 @@ void q6_k_block(const std::byte* src, float* dst) {
   }
 }
 
+// Element e of 64 bytes of bit pairs, in two halves of four quarters of 32.
+int bit_pair(const std::byte* src, int e) { return byte(src, e / 128 * 32 + e % 32) >> e / 32 % 4 * 2 & 3; }
+
+// Nibbles[16] of scale and minimum, bit pairs[64], half d, half dmin.
+void q2_k_block(const std::byte* src, float* dst) {
+  const float d = half(src + 80), dmin = half(src + 82);
+  for (int e = 0; e < 256; ++e) {
+    const float scale = d * static_cast<float>(byte(src, e / 16) & 15);
+    const float minimum = dmin * static_cast<float>(byte(src, e / 16) >> 4);
+    dst[e] = scale * static_cast<float>(bit_pair(src + 16, e)) - minimum;
+  }
+}
+
+// High bits[32], bit pairs[64], six-bit scales[12], half d. The low four bits of the scales are nibbles of eight bytes,
+// the upper two are pairs of four more.
+void q3_k_block(const std::byte* src, float* dst) {
+  const float d = half(src + 108);
+  const std::byte* scales = src + 96;
+  for (int e = 0; e < 256; ++e) {
+    const int j = e / 16, low = byte(scales, j % 8) >> j / 8 * 4 & 15, high = byte(scales, 8 + j % 4) >> j / 4 * 2 & 3;
+    const int code = bit_pair(src + 32, e) | (byte(src, e % 32) >> e / 32 & 1) << 2;
+    dst[e] = d * static_cast<float>((low | high << 4) - 32) * static_cast<float>(code - 4);
+  }
+}
+
 }  // namespace
 
 uint16_t f32_to_f16(float f) {
@@ -191,6 +216,10 @@ void convert_to_f32(DType dtype, const std::byte* src, int64_t n, float* dst) {
       return each_block<256, 176>(src, n, dst, q5_k_block);
     case DType::kQ6_K:
       return each_block<256, 210>(src, n, dst, q6_k_block);
+    case DType::kQ2_K:
+      return each_block<256, 84>(src, n, dst, q2_k_block);
+    case DType::kQ3_K:
+      return each_block<256, 110>(src, n, dst, q3_k_block);
     case DType::kIQ4_NL:
       return each_block<32, 18>(src, n, dst, iq4_nl_block);
     case DType::kIQ4_XS:

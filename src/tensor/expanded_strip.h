@@ -1,9 +1,8 @@
 // A strip of a panel of a block encoding as bytes and float scales: what the kernels multiply (tensor/packed.h).
 //
 // Seen by the kernels of every instruction set, so a plain struct and C headers only. Who calls an ExpandStrip owns the
-// memory; the functions are pure. Weight i of output o is d[i / 16][o] * (u - 64) + m[i / 16][o], where u is byte
-// 4 * o + i % 4 of line i / 4, from 2 to 126; each product and sum is one float operation. Without minimums m is not
-// written and nothing is added: it could turn -0 into +0.
+// memory; the functions are pure. Weight i of output o is d[i / 16][o] * (u - 64), where u is byte 4 * o + i % 4 of
+// line i / 4, from 2 to 126.
 #pragma once
 
 #include <stdint.h>
@@ -12,9 +11,7 @@ namespace colibri {
 
 struct alignas(64) ExpandedStrip {
   float d[16][16];
-  float m[16][16];
   uint8_t lines[64][64];
-  int32_t minimums;  ///< 0: m counts as absent
 };
 
 /// The offset of the bytes.

@@ -124,29 +124,69 @@ void pack_q4_k(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
   for (int64_t i = 0; i < 4; ++i) pack_nibbles(src + 16 + 32 * i, 32, lane.low + 8 * i * kLineBytes);
 }
 
-// Bit g of byte l of the 32 high bytes is the fifth bit of input 32 g + l.
+// Bit g of byte l of 32 bytes is a bit of input 32 g + l.
+void pack_bits(const std::byte* src, std::byte* lines) {
+  uint32_t bits[8];
+  std::memcpy(bits, src, sizeof bits);
+  transpose_fields(bits);
+  for (int64_t g = 0; g < 8; ++g) store_line(lines, g, bits[g]);
+}
+
+// Two halves of 128 inputs. Bits 2 p and 2 p + 1 of byte l of a half's 32 bytes belong to its input 32 p + l.
+void pack_pairs(const std::byte* src, std::byte* lines) {
+  for (int64_t half = 0; half < 2; ++half) {
+    for (int64_t sixteen = 0; sixteen < 2; ++sixteen) {
+      uint32_t bits[4];
+      std::memcpy(bits, src + 32 * half + 16 * sixteen, sizeof bits);
+      transpose_fields(bits);
+      for (int64_t p = 0; p < 4; ++p) store_line(lines, 8 * half + 2 * p + sixteen, bits[p]);
+    }
+  }
+}
+
 void pack_q5_k(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
   pack_k_scales(src, lane);
   for (int64_t part = 0; part < 4; ++part) pack_nibbles(src + 48 + 32 * part, 32, lane.low + 8 * part * kLineBytes);
-  uint32_t bits[8];
-  std::memcpy(bits, src + 16, sizeof bits);
-  transpose_fields(bits);
-  for (int64_t g = 0; g < 8; ++g) store_line(lane.high, g, bits[g]);
+  pack_bits(src + 16, lane.high);
 }
 
-// Two halves of 128 inputs. Bits 2 p and 2 p + 1 of byte l of a half's 32 high bytes belong to its input 32 p + l.
 void pack_q6_k(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
   for (int64_t g = 0; g < 16; ++g) lane.scales[16 * g + lane.output] = src[192 + g];
   copy_half(src + 208, lane.scales + 256, lane.output);
-  for (int64_t half = 0; half < 2; ++half) {
-    pack_nibbles(src + 64 * half, 64, lane.low + 16 * half * kLineBytes);
-    for (int64_t sixteen = 0; sixteen < 2; ++sixteen) {
-      uint32_t bits[4];
-      std::memcpy(bits, src + 128 + 32 * half + 16 * sixteen, sizeof bits);
-      transpose_fields(bits);
-      for (int64_t p = 0; p < 4; ++p) store_line(lane.high, 8 * half + 2 * p + sixteen, bits[p]);
-    }
+  for (int64_t half = 0; half < 2; ++half) pack_nibbles(src + 64 * half, 64, lane.low + 16 * half * kLineBytes);
+  pack_pairs(src + 128, lane.high);
+}
+
+void pack_q2_k(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
+  for (int64_t j = 0; j < 16; ++j) lane.scales[16 * j + lane.output] = src[j];
+  copy_half(src + 80, lane.scales + 256, lane.output);
+  copy_half(src + 82, lane.scales + 288, lane.output);
+  pack_pairs(src + 16, lane.low);
+}
+
+// The low four bits of scale j are nibble j / 8 of byte j % 8 of the twelve, the upper two are pair j / 4 of byte 8 + j
+// %
+// 4. Here j / 2 and j % 2, and j / 4 and j % 4, as in the other types.
+void pack_q3_k_scales(const std::byte* twelve, const Lane& lane) {
+  uint8_t scales[16];
+  for (int64_t j = 0; j < 16; ++j) {
+    const int low = static_cast<int>(twelve[j % 8]) >> j / 8 * 4 & 15;
+    scales[j] = static_cast<uint8_t>(low | (static_cast<int>(twelve[8 + j % 4]) >> j / 4 * 2 & 3) << 4);
   }
+  for (int64_t i = 0; i < 8; ++i)
+    lane.scales[16 * i + lane.output] = static_cast<std::byte>((scales[2 * i] & 15) | scales[2 * i + 1] << 4);
+  for (int64_t i = 0; i < 4; ++i) {
+    const uint8_t* four = scales + 4 * i;
+    lane.scales[128 + 16 * i + lane.output] =
+        static_cast<std::byte>(four[0] >> 4 | four[1] >> 4 << 2 | four[2] >> 4 << 4 | four[3] >> 4 << 6);
+  }
+}
+
+void pack_q3_k(const std::byte* src, int64_t /*inputs*/, const Lane& lane) {
+  pack_q3_k_scales(src + 96, lane);
+  copy_half(src + 108, lane.scales + 192, lane.output);
+  pack_pairs(src + 32, lane.low);
+  pack_bits(src, lane.high);
 }
 
 // Half d; uint16 with two upper bits of eight scales; nibbles[4], their low bits; then nibbles. Here the two bytes of
@@ -181,6 +221,10 @@ void pack_quantised(Encoding encoding, const std::byte* src, int64_t inputs, con
       return pack_q6_k(src, inputs, lane);
     case Encoding::kIQ4_XS:
       return pack_iq4_xs(src, inputs, lane);
+    case Encoding::kQ2_K:
+      return pack_q2_k(src, inputs, lane);
+    case Encoding::kQ3_K:
+      return pack_q3_k(src, inputs, lane);
     default:
       return;  // pack_plain, pack_blocks, pack_codes
   }

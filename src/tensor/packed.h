@@ -22,19 +22,23 @@
 //   kQ6_K     d * sc_g * (u - 32)  (g: 16 inputs)        int8 sc[16][16]; half d[16]             s/8       s/16
 //   kIQ4_NL   d * kIq4Values[u]                          half d[s/32][16]                        s/8
 //   kIQ4_XS   d * (sc_g - 32) * kIq4Values[u]            half d[16]; uint8 low[4][16], hi[2][16] s/8
+//   kQ2_K     d * sc_g * u - dmin * m_g  (g: 16 inputs)  uint8 s[16][16]; half d[16], dmin[16]   s/16
+//   kQ3_K     d * (sc_g - 32) * (u - 4)  (g: 16 inputs)  uint8 low[8][16], hi[4][16]; half d[16] s/16      s/32
 //   kCodes4   d * u + m                                  float {d[16], m[16]}[s/32]              s/8
 //   kCodes8   d * u + m                                  float {d[16], m[16]}[s/32]              s/4
 //   kF8E4M3   d * e4m3(u)                                float d[s/32][16]                       s/4
 //
-// A low line of the 4-bit kinds holds eight inputs: low nibbles inputs 0 to 3, high nibbles 4 to 7. A high line holds
+// A low line of the 4-bit kinds holds eight inputs: low nibbles inputs 0 to 3, high nibbles 4 to 7. One of the 2-bit
+// kinds (kQ2_K, kQ3_K) holds sixteen, like a high line with two bits. A high line holds
 // one bit of 32 inputs (bit f of a byte: inputs 4 f .. 4 f + 3) or two bits of 16 (bits 2 f, 2 f + 1). The words of the
 // K kinds: w[0] has the low four bits of sc_g at bit 4 g, w[1] those of m_g; w[2] has 16 bits for four groups, at bit
 // 16
 // * (g / 4): two for each sc_g at 2 * (g % 4), two for each m_g at 8 + 2 * (g % 4). So the values of groups g and g + 4
 // lie 16 bits apart, as products of pairs want them. kIQ4_XS: the low nibble of byte low[g / 2] is that of sc_g for
-// even g, the high one for odd g; bits 2 * (g % 4) and the next of hi[g / 4] are the upper two.
+// even g, the high one for odd g; bits 2 * (g % 4) and the next of hi[g / 4] are the upper two. kQ3_K: the same. kQ2_K:
+// sc_g is the low nibble of s[g].
 //
-// Block encodings (kQ2_K to kQ1_0, all types whose codes are found in lattices or powers of three): a strip is the
+// Block encodings (kIQ1_S to kQ1_0, all types whose codes are found in lattices or powers of three): a strip is the
 // file's blocks of the 16 outputs, one output after the other; only a panel is padded to whole lines. They are expanded
 // to bytes and float scales, a strip at a time, before they are multiplied (tensor/expanded_strip.h).
 //
@@ -56,8 +60,8 @@ namespace colibri {
 // clang-format off
 enum class Encoding : uint8_t {
   kF32, kF16, kBF16,
-  kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kMXFP4, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kIQ4_XS,
-  kQ2_K, kQ3_K, kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kTQ1_0, kTQ2_0, kNVFP4, kQ1_0,
+  kQ8_0, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kMXFP4, kQ4_K, kQ5_K, kQ6_K, kIQ4_NL, kIQ4_XS, kQ2_K, kQ3_K,
+  kIQ1_S, kIQ1_M, kIQ2_XXS, kIQ2_XS, kIQ2_S, kIQ3_XXS, kIQ3_S, kTQ1_0, kTQ2_0, kNVFP4, kQ1_0,
   kCodes4, kCodes8, kF8E4M3
 };
 // clang-format on
@@ -77,7 +81,7 @@ std::optional<Encoding> encoding_for(DType dtype);
 /// Neither F32, F16 nor BF16.
 constexpr bool is_quantised(Encoding encoding) { return encoding > Encoding::kBF16; }
 /// Strips are blocks of the file.
-constexpr bool is_blocks(Encoding encoding) { return encoding >= Encoding::kQ2_K && encoding <= Encoding::kQ1_0; }
+constexpr bool is_blocks(Encoding encoding) { return encoding >= Encoding::kIQ1_S && encoding <= Encoding::kQ1_0; }
 /// Can be multiplied with 8-bit activations: whole-number codes.
 constexpr bool has_codes(Encoding encoding) { return is_quantised(encoding) && encoding != Encoding::kF8E4M3; }
 

@@ -76,6 +76,16 @@ float weight(Encoding encoding, const Place& p) {
       const auto scale = static_cast<int8_t>(p.byte(16 * (p.i / 16) + p.o));
       return p.half(256 + 2 * p.o) * f(scale) * f(p.four_bits(320) + 16 * p.two_bits(320 + 2048) - 32);
     }
+    case Encoding::kQ2_K: {
+      const int pair = p.byte(16 * (p.i / 16) + p.o);
+      return p.half(256 + 2 * p.o) * f(pair & 15) * f(p.two_bits(320)) - p.half(288 + 2 * p.o) * f(pair >> 4);
+    }
+    case Encoding::kQ3_K: {
+      const auto j = p.i / 16;
+      const int low = p.byte(16 * (j / 2) + p.o) >> j % 2 * 4 & 15,
+                high = p.byte(128 + 16 * (j / 4) + p.o) >> j % 4 * 2 & 3;
+      return p.half(192 + 2 * p.o) * f((low | high << 4) - 32) * f(p.two_bits(256) + 4 * p.one_bit(256 + 1024) - 4);
+    }
     case Encoding::kIQ4_NL:
       return p.d() * f(kIq4Values[p.four_bits(halves)]);
     case Encoding::kIQ4_XS: {

@@ -39,6 +39,11 @@ uint32_t codes(const Strip& strip, int64_t step, int64_t output) {
     return load<uint32_t>(part + index * kLineBytes + 4 * output);
   };
   if constexpr (kFormat.low_bits == 8) return line(strip.low, step);
+  if constexpr (kFormat.low_bits == 2) {
+    const uint32_t low = line(strip.low, step / 4) >> 2 * (step % 4) & 0x03030303u;
+    if constexpr (kFormat.high_bits == 0) return low;
+    return low | (line(strip.high, step / 8) >> step % 8 & 0x01010101u) << 2;
+  }
   uint32_t word = line(strip.low, step / 2) >> 4 * (step % 2) & 0x0f0f0f0fu;
   if constexpr (kFormat.high_bits == 1) word |= (line(strip.high, step / 8) >> step % 8 & 0x01010101u) << 4;
   if constexpr (kFormat.high_bits == 2) word |= (line(strip.high, step / 4) >> 2 * (step % 4) & 0x03030303u) << 4;
@@ -70,6 +75,16 @@ GroupScale group_scale(const Strip& strip, int64_t group, int64_t output) {
     return {half_at(strip.scales, output) * static_cast<float>(scale),
             -(half_at(strip.scales + 32, output) * static_cast<float>(minimum))};
   }
+  if constexpr (encoding == Encoding::kQ2_K) {
+    const int pair = load<uint8_t>(strip.scales + 16 * group + output);
+    return {half_at(strip.scales + 256, output) * static_cast<float>(pair & 15),
+            -(half_at(strip.scales + 288, output) * static_cast<float>(pair >> 4))};
+  }
+  if constexpr (encoding == Encoding::kQ3_K) {
+    const int low = load<uint8_t>(strip.scales + 16 * (group / 2) + output) >> 4 * (group % 2) & 15;
+    const int high = load<uint8_t>(strip.scales + 128 + 16 * (group / 4) + output) >> 2 * (group % 4) & 3;
+    return {half_at(strip.scales + 192, output) * static_cast<float>((low | high << 4) - 32), 0};
+  }
   if constexpr (encoding == Encoding::kIQ4_XS) {
     const int low = load<uint8_t>(strip.scales + 32 + 16 * (group / 2) + output) >> 4 * (group % 2) & 15;
     const int high = load<uint8_t>(strip.scales + 96 + 16 * (group / 4) + output) >> 2 * (group % 4) & 3;
@@ -88,6 +103,7 @@ float value(uint32_t code) {
                         : encoding == Encoding::kQ4_0  ? 8
                         : encoding == Encoding::kQ5_0  ? 16
                         : encoding == Encoding::kQ6_K  ? 32
+                        : encoding == Encoding::kQ3_K  ? 4
                         : encoding == Encoding::kMXFP4 ? kFp4Zero
                                                        : 0;
   if constexpr (encoding == Encoding::kF8E4M3) return e4m3_to_f32(static_cast<uint8_t>(code));
@@ -99,8 +115,8 @@ float value(uint32_t code) {
 template <Encoding encoding>
 float weight(uint32_t code, float scale, float offset) {
   constexpr bool kOffset = encoding == Encoding::kQ4_1 || encoding == Encoding::kQ5_1 || encoding == Encoding::kQ4_K ||
-                           encoding == Encoding::kQ5_K || encoding == Encoding::kCodes4 ||
-                           encoding == Encoding::kCodes8;
+                           encoding == Encoding::kQ5_K || encoding == Encoding::kQ2_K ||
+                           encoding == Encoding::kCodes4 || encoding == Encoding::kCodes8;
   const float product = scale * value<encoding>(code);
   if constexpr (kOffset) return product + offset;
   return product;  // no + 0: it would turn -0 into +0
@@ -109,7 +125,8 @@ float weight(uint32_t code, float scale, float offset) {
 // Outputs [first, first + width) of a strip into out[inputs][width].
 template <Encoding encoding, int width>
 void expand(const Strip& strip, int64_t first, float* out) {
-  constexpr int64_t kGroup = encoding == Encoding::kQ6_K ? 16 : 32;
+  constexpr bool kSixteen = encoding == Encoding::kQ6_K || encoding == Encoding::kQ2_K || encoding == Encoding::kQ3_K;
+  constexpr int64_t kGroup = kSixteen ? 16 : 32;
   for (int64_t group = 0; group < strip.inputs / kGroup; ++group) {
     float scale[width], offset[width];
     for (int o = 0; o < width; ++o) {
@@ -137,10 +154,8 @@ void expand_blocks(Encoding encoding, const Strip& strip, float* out) {
   ExpandedStrip expanded;
   strip_expander(encoding)(strip.low, strip.inputs, &expanded);
   for (int64_t i = 0; i < strip.inputs; ++i) {
-    for (int64_t o = 0; o < kPanelWidth; ++o, ++out) {
+    for (int64_t o = 0; o < kPanelWidth; ++o, ++out)
       *out = expanded.d[i / 16][o] * static_cast<float>(expanded.lines[i / 4][4 * o + i % 4] - kExpandedOffset);
-      if (expanded.minimums != 0) *out += expanded.m[i / 16][o];
-    }
   }
 }
 
@@ -182,6 +197,10 @@ void expand(Encoding encoding, const Strip& strip, int64_t first, float* out) {
       return expand<Encoding::kIQ4_NL, width>(strip, first, out);
     case Encoding::kIQ4_XS:
       return expand<Encoding::kIQ4_XS, width>(strip, first, out);
+    case Encoding::kQ2_K:
+      return expand<Encoding::kQ2_K, width>(strip, first, out);
+    case Encoding::kQ3_K:
+      return expand<Encoding::kQ3_K, width>(strip, first, out);
     case Encoding::kCodes4:
       return expand<Encoding::kCodes4, width>(strip, first, out);
     case Encoding::kCodes8:

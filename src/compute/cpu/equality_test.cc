@@ -79,9 +79,9 @@ void expect_equal_matmuls(Random& random, Encoding encoding, int64_t rows, const
       all);
 }
 
-/// Block encodings share one kernel: a few row counts of each do, but for two that stand for all.
+/// Block encodings share one kernel: a few row counts of each do, but for one that stands for all.
 int64_t row_step(Encoding encoding) {
-  const bool same_kernel = is_blocks(encoding) && encoding != Encoding::kQ2_K && encoding != Encoding::kIQ3_S;
+  const bool same_kernel = is_blocks(encoding) && encoding != Encoding::kIQ3_S;
   return same_kernel ? 13 : COLIBRI_TEST_STEP;
 }
 
@@ -94,7 +94,7 @@ TEST(Equality, MatmulOfEveryEncoding) {
 
 TEST(Equality, MatmulOfMoreRowsThanABlock) {
   Random random(9);
-  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_K, Encoding::kBF16, Encoding::kQ2_K})
+  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_K, Encoding::kBF16, Encoding::kIQ3_S})
     expect_equal_matmuls(random, encoding, kRowBlock + 19, machines());
 }
 
@@ -124,7 +124,8 @@ TEST(Equality, QuantisedMatmulOfExtremeNumbers) {
 
 TEST(Equality, QuantisedMatmulOfTinyHugeAndNonFiniteActivations) {
   Random random(12);
-  for (Encoding encoding : {Encoding::kQ8_0, Encoding::kQ4_1, Encoding::kQ4_K, Encoding::kQ6_K}) {
+  for (Encoding encoding :
+       {Encoding::kQ8_0, Encoding::kQ4_1, Encoding::kQ4_K, Encoding::kQ6_K, Encoding::kQ2_K, Encoding::kIQ2_S}) {
     const int64_t rows = 9, n = 33, k = 512;
     const Weights w = random_weights(random, encoding, n, k);
     Block x = random_block(random, rows, k);

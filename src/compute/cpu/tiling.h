@@ -22,7 +22,7 @@ constexpr int64_t kTilePanels = kStripInputs / kPanelWidth;
 constexpr int product_index(Encoding encoding) {
   const auto number = [](Encoding e) { return static_cast<int>(e); };
   if (is_blocks(encoding)) return kProducts - 1;
-  const int blocks_before = encoding < Encoding::kCodes4 ? 0 : number(Encoding::kCodes4) - number(Encoding::kQ2_K);
+  const int blocks_before = encoding < Encoding::kCodes4 ? 0 : number(Encoding::kCodes4) - number(Encoding::kIQ1_S);
   return number(encoding) - number(Encoding::kQ8_0) - blocks_before;
 }
 static_assert(product_index(Encoding::kCodes8) == kProducts - 2);

@@ -9,7 +9,8 @@
 //   kSuper32  whole sums over the strip: sc is split into low + 8 * high, and both multiply u within a byte, so that
 //   two
 //             products of 64 inputs do what a product and a multiplication per group of 32 would
-//   kSuper16  sc * (u - 32) in 14 bits, split into a low unsigned and a high signed byte
+//   kSuper16  sc * (u - offset) in 14 bits, split into a low unsigned and a high signed byte
+//   kSuper16Minimum  as kSuper32
 // Block encodings (expanded_inl.h) are multiplied by vectors: expanding them takes longest, and tiles of 16 inputs are
 // a quarter full.
 //
@@ -37,7 +38,8 @@ namespace {
 constexpr int kLeastTiledRows = 8;
 
 constexpr bool is_super32(Form form) { return form == Form::kSuper32 || form == Form::kSuper32Floats; }
-constexpr bool is_super(Form form) { return is_super32(form) || form == Form::kSuper16; }
+constexpr bool is_super16(Form form) { return form == Form::kSuper16 || form == Form::kSuper16Minimum; }
+constexpr bool is_super(Form form) { return is_super32(form) || is_super16(form); }
 
 /// How a form uses tiles. A block is what is multiplied before sums are looked at: some tiles of rows, one panel, one
 /// strip. Per tile of rows it has `kSums` tiles of sums: one per group, or one per part of sc.
@@ -74,11 +76,12 @@ struct Super32Split {
     store_line(to_high, mul16(u, high));
   }
 };
-/// sc * (u - 32), likewise.
+/// sc * (u - offset), likewise.
+template <typename C>
 struct Super16Split {
   __m512i factors, offsets;
   explicit Super16Split(I32x16 sc)
-      : factors(in_both_halves(sc).v), offsets(_mm512_mullo_epi16(factors, _mm512_set1_epi16(Q6_K::kOffset))) {}
+      : factors(in_both_halves(sc).v), offsets(_mm512_mullo_epi16(factors, _mm512_set1_epi16(C::kOffset))) {}
   COLIBRI_INLINE void store(U8x64 u, uint8_t* to_low, uint8_t* to_high) const {
     const I32x16 even_bytes = broadcast_int(0x00ff00ff), odd_bytes = broadcast_int(static_cast<int32_t>(0xff00ff00));
     const __m512i even = _mm512_sub_epi16(_mm512_mullo_epi16(bit_and({u.v}, even_bytes).v, factors), offsets);
@@ -86,6 +89,14 @@ struct Super16Split {
     store_line(to_low, {bit_or_and({_mm512_slli_epi16(odd, 8)}, {even}, even_bytes).v});
     store_line(to_high, {bit_or_and({_mm512_srli_epi16(even, 8)}, {odd}, odd_bytes).v});
   }
+};
+template <typename C, Form = C::kForm>
+struct SplitOf16 {
+  using Type = Super16Split<C>;
+};
+template <typename C>
+struct SplitOf16<C, Form::kSuper16Minimum> {
+  using Type = Super32Split;
 };
 /// u - offset, as a signed byte.
 template <typename C>
@@ -115,11 +126,12 @@ void open_strip(const uint8_t* strip, int64_t inputs, TiledStrip* out) {
     SuperScales<false>::read(strip, inputs, &scales);
     for (int64_t g = 0; g < kStripGroups; ++g)
       split_lines<C, Super32Split, 0, kGroupLines>(strip, inputs, g, scales.sc[g], out);
-  } else if constexpr (C::kForm == Form::kSuper16) {
+  } else if constexpr (is_super16(C::kForm)) {
+    using Split = typename SplitOf16<C>::Type;
     C::Scales::read(strip, inputs, &scales);
     for (int64_t g = 0; g < kStripGroups; ++g) {
-      split_lines<C, Super16Split, 0, kGroupLines / 2>(strip, inputs, g, scales.sc[2 * g], out);
-      split_lines<C, Super16Split, kGroupLines / 2, kGroupLines / 2>(strip, inputs, g, scales.sc[2 * g + 1], out);
+      split_lines<C, Split, 0, kGroupLines / 2>(strip, inputs, g, scales.sc[2 * g], out);
+      split_lines<C, Split, kGroupLines / 2, kGroupLines / 2>(strip, inputs, g, scales.sc[2 * g + 1], out);
     }
   } else {
     C::Scales::read(strip, inputs, &scales);
@@ -230,21 +242,24 @@ struct FinishGroups {
 };
 template <typename C>
 struct FinishParts {
+  static constexpr bool kMinima = C::kForm != Form::kSuper16;
+  static constexpr int kPairs = is_super32(C::kForm) ? kStripGroups / 2 : kStripGroups;
   F32x16 d, m;
-  I32x16 pairs[kStripGroups / 2];
+  I32x16 pairs[kPairs];
   FinishParts(const StripScales& w, int64_t /*inputs*/) : d(load(w.d[0])) {
-    if constexpr (is_super32(C::kForm)) {
+    if constexpr (kMinima) {
       m = load(w.m[0]);
-      for (int g = 0; g < kStripGroups / 2; ++g) pairs[g] = load_ints(w.pairs[g]);
+      for (int g = 0; g < kPairs; ++g) pairs[g] = load_ints(w.pairs[g]);
     }
   }
   COLIBRI_INLINE F32x16 row(const ActivationStrip& x, const int32_t* sums) const {
     const I32x16 high = shift_left(load_ints(sums + kTileInts), UseOf<C>::kHighShift);
     const F32x16 part = mul(to_float(add(load_ints(sums), high)), d);
-    if constexpr (!is_super32(C::kForm)) return part;
+    if constexpr (!kMinima) return part;
+    const int16_t* run_sums = is_super32(C::kForm) ? x.pair_sums : x.sums;
     I32x16 minima = zero_int();
     COLIBRI_UNROLL
-    for (int g = 0; g < kStripGroups / 2; ++g) minima = dot2(minima, pairs[g], x.pair_sums + 2 * g);
+    for (int g = 0; g < kPairs; ++g) minima = dot2(minima, pairs[g], run_sums + 2 * g);
     return negated_fma(to_float(minima), m, part);
   }
 };
@@ -330,9 +345,10 @@ void tiled_product(const ProductJob* job) {
 
 constexpr KernelTable with_tiles(KernelTable table) {
   constexpr decltype(KernelTable::product) products = {
-      tiled_product<Q8_0>,   tiled_product<Q4_0>,   tiled_product<Q4_1>,   tiled_product<Q5_0>, tiled_product<Q5_1>,
-      tiled_product<MXFP4>,  tiled_product<Q4_K>,   tiled_product<Q5_K>,   tiled_product<Q6_K>, tiled_product<IQ4_NL>,
-      tiled_product<IQ4_XS>, tiled_product<Codes4>, tiled_product<Codes8>, expanded_product};
+      tiled_product<Q8_0>, tiled_product<Q4_0>,   tiled_product<Q4_1>,   tiled_product<Q5_0>,
+      tiled_product<Q5_1>, tiled_product<MXFP4>,  tiled_product<Q4_K>,   tiled_product<Q5_K>,
+      tiled_product<Q6_K>, tiled_product<IQ4_NL>, tiled_product<IQ4_XS>, tiled_product<Q2_K>,
+      tiled_product<Q3_K>, tiled_product<Codes4>, tiled_product<Codes8>, expanded_product};
   for (int i = 0; i < kProducts; ++i) table.product[i] = products[i];
   return table;
 }

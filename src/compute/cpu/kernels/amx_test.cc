@@ -85,7 +85,7 @@ TEST_F(Amx, EveryEncodingAndRowCountGivesTheBitsOfScalar) {
 
 TEST_F(Amx, RowsUpToTheLimitOfTheScratchGiveTheBitsOfScalar) {
   Random random(22);
-  for (Encoding encoding : {Encoding::kMXFP4, Encoding::kQ5_1, Encoding::kQ5_K, Encoding::kQ6_K})
+  for (Encoding encoding : {Encoding::kMXFP4, Encoding::kQ5_1, Encoding::kQ5_K, Encoding::kQ6_K, Encoding::kQ2_K})
     for (int64_t rows : {97, 113, 127, kMaxTiledRows}) expect_equal(random, encoding, rows);
 }
 

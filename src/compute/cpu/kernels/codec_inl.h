@@ -18,10 +18,10 @@ constexpr int kGroupLines = kGroup / 4;
 /// What the scales of a strip become before its lines are multiplied. Which parts are used depends on Form.
 struct alignas(64) StripScales {
   float d[kStripGroups][kLanes];  ///< per group; of the whole strip in [0] for kSuper32 and kSuper16
-  float m[kStripGroups][kLanes];  ///< per group, added; in [0] for kSuper32, subtracted
+  float m[kStripGroups][kLanes];  ///< per group, added; in [0] for kSuper32 and kSuper16Minimum, subtracted
   int32_t sc[2 * kStripGroups][kLanes];
   int32_t pairs[kStripGroups]
-               [kLanes];  ///< two 16-bit factors: kSuper16 of a group's runs of 16, else of groups g, g + 4
+               [kLanes];  ///< two 16-bit factors: kSuper16.. of a group's runs of 16, else of groups g, g + 4
 };
 
 /// How weights follow from bytes u.
@@ -30,7 +30,8 @@ enum class Form {
   kMinimum,        ///< d * u + m
   kSuper32,        ///< d * sc * u - m * factor, sc and factor per 32
   kSuper32Floats,  ///< the same with u below 16: sums of four groups' sc * dot fit a float exactly
-  kSuper16,        ///< d * sc * (u - 32), sc per 16
+  kSuper16,        ///< d * sc * (u - offset), sc per 16
+  kSuper16Minimum  ///< d * sc * u - m * factor, sc and factor per 16
 };
 
 constexpr int64_t whole_lines(int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
@@ -130,6 +131,13 @@ struct SuperScales {
   }
 };
 
+/// The scales of a group's two runs of 16, also as a pair.
+COLIBRI_INLINE void store_runs(int g, I32x16 first, I32x16 second, StripScales* out) {
+  store_ints(out->sc[2 * g], first);
+  store_ints(out->sc[2 * g + 1], second);
+  store_ints(out->pairs[g], bit_or(bit_and(first, broadcast_int(0xffff)), shift_left(second, 16)));
+}
+
 /// int8 sc[16][16]; half d[16].
 struct SignedSuperScales {
   static constexpr int64_t kScales = 16 * kLanes;
@@ -138,10 +146,41 @@ struct SignedSuperScales {
     store(out->d[0], load_halves(p + kScales));
     COLIBRI_UNROLL
     for (int g = 0; g < kStripGroups; ++g) {
-      const I32x16 first = load_s8(p + 2 * g * kLanes), second = load_s8(p + (2 * g + 1) * kLanes);
-      store_ints(out->sc[2 * g], first);
-      store_ints(out->sc[2 * g + 1], second);
-      store_ints(out->pairs[g], bit_or(bit_and(first, broadcast_int(0xffff)), shift_left(second, 16)));
+      store_runs(g, load_s8(p + 2 * g * kLanes), load_s8(p + (2 * g + 1) * kLanes), out);
+    }
+  }
+};
+
+/// Six bits of sc + 32 per run: nibbles uint8[8][16], two more bits uint8[4][16]; half d[16].
+struct SixBitSuperScales {
+  static constexpr int64_t kHigh = 8 * kLanes, kScale = kHigh + 4 * kLanes;
+  static constexpr int64_t bytes(int64_t /*inputs*/) { return whole_lines(kScale + 2 * kLanes); }
+  static COLIBRI_INLINE I32x16 join(I32x16 low, I32x16 high) {
+    return add(bit_or_and(bit_and(low, broadcast_int(15)), shift_left(high, 4), broadcast_int(48)), broadcast_int(-32));
+  }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
+    store(out->d[0], load_halves(p + kScale));
+    COLIBRI_UNROLL
+    for (int g = 0; g < kStripGroups; ++g) {
+      const I32x16 low = load_u8(p + g * kLanes), high = shift_right(load_u8(p + kHigh + g / 2 * kLanes), g % 2 * 4);
+      store_runs(g, join(low, high), join(shift_right(low, 4), shift_right(high, 2)), out);
+    }
+  }
+};
+
+/// Nibbles sc, m of each run: uint8[16][16]; half d[16], dmin[16].
+struct NibbleSuperScales {
+  static constexpr int64_t kScale = 16 * kLanes;
+  static constexpr int64_t bytes(int64_t /*inputs*/) { return kScale + 4 * kLanes; }
+  static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
+    store(out->d[0], load_halves(p + kScale));
+    store(out->m[0], load_halves(p + kScale + 2 * kLanes));
+    COLIBRI_UNROLL
+    for (int g = 0; g < kStripGroups; ++g) {
+      const I32x16 first = load_u8(p + 2 * g * kLanes), second = load_u8(p + (2 * g + 1) * kLanes);
+      store_ints(out->sc[2 * g], bit_and(first, broadcast_int(15)));
+      store_ints(out->sc[2 * g + 1], bit_and(second, broadcast_int(15)));
+      store_ints(out->pairs[g], bit_or(shift_right(first, 4), shift_left(shift_right(second, 4), 16)));
     }
   }
 };
@@ -166,12 +205,30 @@ struct Nibbles {
   }
 };
 
+struct Pairs {
+  static constexpr int kMost = 3;
+  static constexpr int64_t low_bytes(int64_t inputs) { return 4 * inputs; }
+  static constexpr int64_t high_bytes(int64_t /*inputs*/) { return 0; }
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* /*high*/, int64_t g, int i) {
+    return bits_from(load_line(low + g * (2 * kLine) + i / 4 * kLine), i % 4 * 2, 3);
+  }
+};
+
+struct ThreeBits {
+  static constexpr int kMost = 7;
+  static constexpr int64_t low_bytes(int64_t inputs) { return 4 * inputs; }
+  static constexpr int64_t high_bytes(int64_t inputs) { return 2 * inputs; }
+  static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
+    return join_bits<2>(Pairs::line(low, high, g, i), bits_from(load_line(high + g * kLine), i, 1));
+  }
+};
+
 struct FiveBits {
   static constexpr int kMost = 31;
   static constexpr int64_t low_bytes(int64_t inputs) { return 8 * inputs; }
   static constexpr int64_t high_bytes(int64_t inputs) { return 2 * inputs; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
-    return join_bits(Nibbles::line(low, high, g, i), bits_from(load_line(high + g * kLine), i, 1));
+    return join_bits<4>(Nibbles::line(low, high, g, i), bits_from(load_line(high + g * kLine), i, 1));
   }
 };
 
@@ -181,7 +238,7 @@ struct SixBits {
   static constexpr int64_t high_bytes(int64_t inputs) { return 4 * inputs; }
   static COLIBRI_INLINE U8x64 line(const uint8_t* low, const uint8_t* high, int64_t g, int i) {
     const U8x64 two = bits_from(load_line(high + g * (2 * kLine) + i / 4 * kLine), i % 4 * 2, 3);
-    return join_bits(Nibbles::line(low, high, g, i), two);
+    return join_bits<4>(Nibbles::line(low, high, g, i), two);
   }
 };
 
@@ -231,6 +288,8 @@ using Q5_K = Codec<Form::kSuper32, SuperScales<false>, FiveBits>;
 using Q6_K = Codec<Form::kSuper16, SignedSuperScales, SixBits, 32>;
 using IQ4_NL = Codec<Form::kCentred, GroupScales, Iq4Codes, kIq4Offset>;
 using IQ4_XS = Codec<Form::kCentred, SixBitScales, Iq4Codes, kIq4Offset>;
+using Q2_K = Codec<Form::kSuper16Minimum, NibbleSuperScales, Pairs>;
+using Q3_K = Codec<Form::kSuper16, SixBitSuperScales, ThreeBits, 4>;
 using Codes4 = Codec<Form::kMinimum, FloatScalesAndMinima, Nibbles>;
 using Codes8 = Codec<Form::kMinimum, FloatScalesAndMinima, Bytes>;
 

@@ -3,8 +3,8 @@
 // and product_inl.h, included before.
 //
 // What one output is, on every level. Per strip of 256 inputs, with exact whole-number sums:
-//   p = chain over runs j of 16 inputs of fma(dot_j - 64 * sum_j, d_j, p), then, with minimums, fma(sum_j, m_j, p)
-// from 0. Then y = fma(p, scale_s, y), strips ascending, from 0.
+//   p = chain over runs j of 16 inputs of fma(dot_j - 64 * sum_j, d_j, p) from 0
+// Then y = fma(p, scale_s, y), strips ascending, from 0.
 #pragma once
 
 #include <stdint.h>
@@ -35,9 +35,6 @@ COLIBRI_INLINE void add_sixteen(const ExpandedLines (&w)[1], const ActivationStr
   add_dots<kFirstLine, kGroupLines / 2>(w, x, j / 2, dots);
   COLIBRI_UNROLL
   for (int r = 0; r < R; ++r) part[r] = fma(to_float(dots[r][0]), load(w[0].strip.d[j]), part[r]);
-  if (w[0].strip.minimums == 0) return;
-  COLIBRI_UNROLL
-  for (int r = 0; r < R; ++r) part[r] = fma(broadcast(x[r]->sums[j]), load(w[0].strip.m[j]), part[r]);
 }
 
 /// One strip of one panel for one tile of rows; sums wait in job.sums until the last strip.

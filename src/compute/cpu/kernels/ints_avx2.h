@@ -73,9 +73,10 @@ COLIBRI_INLINE U8x64 bits_from(U8x64 x, int n, int mask) {
   if (n == 0) return {_mm256_and_si256(x.lo, ones), _mm256_and_si256(x.hi, ones)};
   return {_mm256_and_si256(_mm256_srli_epi16(x.lo, n), ones), _mm256_and_si256(_mm256_srli_epi16(x.hi, n), ones)};
 }
+template <int kShift>
 COLIBRI_INLINE U8x64 join_bits(U8x64 low, U8x64 high) {
-  return {_mm256_or_si256(low.lo, _mm256_slli_epi16(high.lo, 4)),
-          _mm256_or_si256(low.hi, _mm256_slli_epi16(high.hi, 4))};
+  return {_mm256_or_si256(low.lo, _mm256_slli_epi16(high.lo, kShift)),
+          _mm256_or_si256(low.hi, _mm256_slli_epi16(high.hi, kShift))};
 }
 COLIBRI_INLINE U8x64 look_up(const uint8_t* table, U8x64 x) {
   const __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));

@@ -61,7 +61,10 @@ COLIBRI_INLINE U8x64 bits_from(U8x64 x, int n, int mask) {
   const __m512i shifted = n == 0 ? x.v : _mm512_srli_epi16(x.v, static_cast<unsigned>(n));
   return {_mm512_and_si512(shifted, _mm512_set1_epi8(static_cast<char>(mask)))};
 }
-COLIBRI_INLINE U8x64 join_bits(U8x64 low, U8x64 high) { return {_mm512_or_si512(low.v, _mm512_slli_epi16(high.v, 4))}; }
+template <int kShift>
+COLIBRI_INLINE U8x64 join_bits(U8x64 low, U8x64 high) {
+  return {_mm512_or_si512(low.v, _mm512_slli_epi16(high.v, kShift))};
+}
 COLIBRI_INLINE U8x64 look_up(const uint8_t* table, U8x64 x) {
   const __m128i sixteen = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   return {_mm512_shuffle_epi8(_mm512_maskz_broadcast_i32x4(0xffff, sixteen), x.v)};

@@ -117,9 +117,10 @@ COLIBRI_INLINE U8x64 bits_from(U8x64 x, int n, int mask) {
   for (int i = 0; i < 64; ++i) x.v[i] = static_cast<uint8_t>(x.v[i] >> n & mask);
   return x;
 }
-/// low | (high << 4), high below 16.
+/// low | (high << kShift), high below 256 >> kShift.
+template <int kShift>
 COLIBRI_INLINE U8x64 join_bits(U8x64 low, U8x64 high) {
-  for (int i = 0; i < 64; ++i) low.v[i] = static_cast<uint8_t>(low.v[i] | high.v[i] << 4);
+  for (int i = 0; i < 64; ++i) low.v[i] = static_cast<uint8_t>(low.v[i] | high.v[i] << kShift);
   return low;
 }
 /// table[byte], bytes below 16.

@@ -128,8 +128,9 @@ COLIBRI_INLINE U8x64 bits_from(U8x64 x, int n, int mask) {
   COLIBRI_EACH(x, _mm_and_si128(n == 0 ? x.v[i] : _mm_srli_epi16(x.v[i], n), ones));
   return x;
 }
+template <int kShift>
 COLIBRI_INLINE U8x64 join_bits(U8x64 low, U8x64 high) {
-  COLIBRI_EACH(low, _mm_or_si128(low.v[i], _mm_slli_epi16(high.v[i], 4)));
+  COLIBRI_EACH(low, _mm_or_si128(low.v[i], _mm_slli_epi16(high.v[i], kShift)));
   return low;
 }
 COLIBRI_INLINE U8x64 look_up(const uint8_t* table, U8x64 x) {

@@ -22,7 +22,7 @@ constexpr int kStripWidth = 256;    ///< inputs of one strip of a quantised pane
 constexpr int kMaxDotPanels = 2;    ///< panels that a level multiplies side by side
 constexpr int kMaxTiledRows = 128;  ///< most rows of a product on a level with matrix tiles
 constexpr int kTileSumInts = 2048;  ///< sums that such a level computes before it looks at them
-constexpr int kProducts = 14;       ///< of KernelTable
+constexpr int kProducts = 16;       ///< of KernelTable
 constexpr int kKeyTileWidth = 64;   ///< keys of one step of the online softmax
 constexpr int kAttentionRows = 96;  ///< query rows of one attention call
 

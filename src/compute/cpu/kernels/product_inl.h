@@ -4,7 +4,8 @@
 //   kCentred  p = chain over groups g of fma(dot_g - offset * sum_g, d_g, p) from 0
 //   kMinimum  p = chain over groups g of fma(dot_g, d_g, p), then fma(sum_g, m_g, p), from 0
 //   kSuper32  p = fma(-(sum of factor_g * sum_g), m, (sum of sc_g * dot_g) * d)
-//   kSuper16  p = (sum of sc_j * (dot_j - 32 * sum_j)) * d
+//   kSuper16  p = (sum of sc_j * (dot_j - offset * sum_j)) * d
+//   kSuper16Minimum  p = fma(-(sum of factor_j * sum_j), m, (sum of sc_j * dot_j) * d)
 // where dot is of bytes and activations, and sum of activations. Then y = fma(p, scale_s, y), strips ascending, from 0.
 //
 // Few rows multiply lines as they are decoded. More rows go over lines and scales that were unpacked once per strip.
@@ -174,9 +175,10 @@ COLIBRI_INLINE void add_super32(const Strip (&w)[P], const ActivationStrip* cons
 
 template <typename Strip, int R, int P>
 COLIBRI_INLINE void add_super16(const Strip (&w)[P], const ActivationStrip* const (&x)[R], F32x16 (&part)[R][P]) {
+  constexpr bool kMinima = Strip::Codec::kForm == Form::kSuper16Minimum;
+  const I32x16 offset = broadcast_int(-Strip::Codec::kOffset);
   I32x16 total[R][P];
-  COLIBRI_FOR_TILE total[r][p] =
-      mul(weigh_sums<kStripGroups>(w[p].scales, x[r]->sums), broadcast_int(-Strip::Codec::kOffset));
+  COLIBRI_FOR_TILE total[r][p] = kMinima ? zero_int() : mul(weigh_sums<kStripGroups>(w[p].scales, x[r]->sums), offset);
   for (int64_t g = 0; g < kStripGroups; ++g) {
     I32x16 dots[R][P];
     COLIBRI_FOR_TILE dots[r][p] = zero_int();
@@ -187,6 +189,12 @@ COLIBRI_INLINE void add_super16(const Strip (&w)[P], const ActivationStrip* cons
     COLIBRI_FOR_TILE total[r][p] = add(total[r][p], mul(dots[r][p], load_ints(w[p].scales.sc[2 * g + 1])));
   }
   COLIBRI_FOR_TILE part[r][p] = mul(to_float(total[r][p]), load(w[p].scales.d[0]));
+  if constexpr (kMinima) {
+    COLIBRI_FOR_TILE {
+      const F32x16 weighed = to_float(weigh_sums<kStripGroups>(w[p].scales, x[r]->sums));
+      part[r][p] = negated_fma(weighed, load(w[p].scales.m[0]), part[r][p]);
+    }
+  }
 }
 
 /// sums[r][p] += one strip.
@@ -197,7 +205,7 @@ COLIBRI_INLINE void add_strip(const Strip (&w)[P], const ActivationStrip* const 
   F32x16 part[R][P];
   if constexpr (form == Form::kSuper32 || form == Form::kSuper32Floats) {
     add_super32(w, x, part);
-  } else if constexpr (form == Form::kSuper16) {
+  } else if constexpr (form == Form::kSuper16 || form == Form::kSuper16Minimum) {
     add_super16(w, x, part);
   } else {
     add_groups(w, x, inputs / kGroup, part);
