@@ -68,7 +68,7 @@ struct RandomExperts {
 
  private:
   PackedMatrix draw(Random& random, int64_t outputs, int64_t inputs) {
-    Encoding encoding = kEncodings[random.below(kEncodingCount)];
+    Encoding encoding = kEncodings[static_cast<size_t>(random.below(kEncodingCount))];
     if (inputs % block_inputs(encoding) != 0) encoding = Encoding::kQ4_0;
     matrices.push_back(random_weights(random, encoding, outputs, inputs));
     return matrices.back().packed;

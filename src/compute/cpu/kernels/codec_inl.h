@@ -70,17 +70,26 @@ struct FloatScalesAndMinima {
   }
 };
 
-/// half d[16]; six bits of sc - 32 per group: low nibbles uint8[4][16], two bits uint8[2][16].
+/// Low nibbles of six bits, and two more at `at` of another number, less 32.
+template <int kAt>
+COLIBRI_INLINE I32x16 join_six_bits(I32x16 low, I32x16 high) {
+  const I32x16 two = kAt < 4 ? shift_left(high, 4 - kAt) : shift_right(high, kAt - 4);
+  return add(bit_or_and(bit_and(low, broadcast_int(15)), two, broadcast_int(48)), broadcast_int(-32));
+}
+
+/// half d[16]; six bits of sc + 32 per group: low nibbles uint8[4][16], two bits uint8[2][16].
 struct SixBitScales {
   static constexpr int64_t kLow = 2 * kLanes, kHigh = kLow + 4 * kLanes;
   static constexpr int64_t bytes(int64_t /*inputs*/) { return 2 * kLine; }
   static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
     const F32x16 d = load_halves(p);
-    COLIBRI_UNROLL
-    for (int g = 0; g < kStripGroups; ++g) {
-      const I32x16 low = bit_and(shift_right(load_u8(p + kLow + g / 2 * kLanes), g % 2 * 4), broadcast_int(15));
-      const I32x16 high = bit_and(shift_right(load_u8(p + kHigh + g / 4 * kLanes), g % 4 * 2), broadcast_int(3));
-      store(out->d[g], mul(d, to_float(add(bit_or(low, shift_left(high, 4)), broadcast_int(-32)))));
+    for (int g = 0; g < kStripGroups; g += 4) {
+      const uint8_t* low = p + kLow + g / 2 * kLanes;
+      const I32x16 first = load_u8(low), second = load_u8(low + kLanes), high = load_u8(p + kHigh + g / 4 * kLanes);
+      store(out->d[g], mul(d, to_float(join_six_bits<0>(first, high))));
+      store(out->d[g + 1], mul(d, to_float(join_six_bits<2>(shift_right(first, 4), high))));
+      store(out->d[g + 2], mul(d, to_float(join_six_bits<4>(second, high))));
+      store(out->d[g + 3], mul(d, to_float(join_six_bits<6>(shift_right(second, 4), high))));
     }
   }
 };
@@ -155,15 +164,13 @@ struct SignedSuperScales {
 struct SixBitSuperScales {
   static constexpr int64_t kHigh = 8 * kLanes, kScale = kHigh + 4 * kLanes;
   static constexpr int64_t bytes(int64_t /*inputs*/) { return whole_lines(kScale + 2 * kLanes); }
-  static COLIBRI_INLINE I32x16 join(I32x16 low, I32x16 high) {
-    return add(bit_or_and(bit_and(low, broadcast_int(15)), shift_left(high, 4), broadcast_int(48)), broadcast_int(-32));
-  }
   static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
     store(out->d[0], load_halves(p + kScale));
-    COLIBRI_UNROLL
-    for (int g = 0; g < kStripGroups; ++g) {
-      const I32x16 low = load_u8(p + g * kLanes), high = shift_right(load_u8(p + kHigh + g / 2 * kLanes), g % 2 * 4);
-      store_runs(g, join(low, high), join(shift_right(low, 4), shift_right(high, 2)), out);
+    for (int g = 0; g < kStripGroups; g += 2) {
+      const I32x16 first = load_u8(p + g * kLanes), second = load_u8(p + (g + 1) * kLanes);
+      const I32x16 high = load_u8(p + kHigh + g / 2 * kLanes);
+      store_runs(g, join_six_bits<0>(first, high), join_six_bits<2>(shift_right(first, 4), high), out);
+      store_runs(g + 1, join_six_bits<4>(second, high), join_six_bits<6>(shift_right(second, 4), high), out);
     }
   }
 };
@@ -175,7 +182,6 @@ struct NibbleSuperScales {
   static COLIBRI_INLINE void read(const uint8_t* p, int64_t /*inputs*/, StripScales* out) {
     store(out->d[0], load_halves(p + kScale));
     store(out->m[0], load_halves(p + kScale + 2 * kLanes));
-    COLIBRI_UNROLL
     for (int g = 0; g < kStripGroups; ++g) {
       const I32x16 first = load_u8(p + 2 * g * kLanes), second = load_u8(p + (2 * g + 1) * kLanes);
       store_ints(out->sc[2 * g], bit_and(first, broadcast_int(15)));
