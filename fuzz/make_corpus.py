@@ -4,6 +4,7 @@
 Seeds are small files of every shape that a target knows, whole and damaged. Files that fuzzing found (crash-*) lie beside
 them and are not touched. Formats of the inputs: the first lines of each *_fuzz.cc.
 """
+import base64
 import json
 import pathlib
 import struct
@@ -247,9 +248,119 @@ def tokenizer_json_seeds():
     yield "digits", dump(byte_level(pre_tokenizer={"type": "Sequence", "pretokenizers": [
         {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Isolated"},
         {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}]}), b"123 4,5")
+    unigram = {"added_tokens": [special(0, "<unk>"), special(1, "<s>")],
+               "normalizer": {"type": "Sequence", "normalizers": [
+                   {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap()).decode()}, {"type": "Nmt"},
+                   {"type": "Strip", "strip_left": False, "strip_right": True}]},
+               "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True},
+               "post_processor": {"type": "BertProcessing", "cls": ["<s>", 1], "sep": ["<s>", 1]},
+               "decoder": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True},
+               "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": False, "vocab": [
+                   ["<unk>", 0], ["<s>", 0], ["\u2581", -2.5], ["h", -3], ["e", -3.5], ["he", -4], ["\u2581he", -4.25], ["l", -5], ["lo", -5]]}}
+    yield "unigram", dump(unigram, b"hello  he\tae\xcc\x81 \xe4\xbd\xa0\xe4\xbd\xa0<s>")
+    yield "unigram_odd", dump({"model": {"vocab": [["a", 1e999], ["", 0], ["a", -1], ["aa", 5]]}}, b"aaab")
+    yield "unigram_bytes", dump({"model": {"type": "Unigram", "unk_id": 9, "byte_fallback": True, "vocab": [["<0x41>", 0], ["a", -1]]}}, b"aAb")
     yield "other_model", dump({"model": {"type": "WordPiece", "vocab": {"a": 0}}})
     yield "no_model", b"{}"
     yield "no_json", b"["
+
+
+def charsmap():
+    """A precompiled_charsmap that maps "a" to "bc" and a tab to a blank: a double array, then the texts."""
+    units = [0] * 512
+    units[0] = 1 << 10  # the root: its children start at 1 ^ label
+    for byte, offset, value in [(0x61, 0x100, 0), (0x09, 0x180, 3)]:
+        node = 1 ^ byte
+        units[node] = (offset ^ node) << 10 | 1 << 8 | byte
+        units[offset] = 1 << 31 | value
+    blob = b"".join(u32(u) for u in units)
+    return u32(len(blob)) + blob + b"bc\0 \0"
+
+
+def varint(n):
+    out = b""
+    while n >= 0x80:
+        out, n = out + bytes([n & 0x7F | 0x80]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, float):
+        return varint(number << 3 | 5) + struct.pack("<f", value)
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def spm_model(pieces, algorithm, normalizer=b"", trainer=b""):
+    out = b"".join(field(1, field(1, t.encode()) + field(2, float(s)) + (field(3, k) if k != 1 else b"")) for t, s, k in pieces)
+    return out + field(2, field(3, algorithm) + trainer) + field(3, normalizer)
+
+
+def sentencepiece_seeds():
+    pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3), ("<sep>", 0, 4), ("\n\n", 0, 4), ("un", -1, 5)]
+    normal = ["\u2581", "h", "e", "l", "o", "he", "ll", "hell", "hello", "\u2581hello", "\u2581\u2581", "o\u2581h"]
+    plain = pieces + [(t, -i / 2, 1) for i, t in enumerate(normal)]
+    with_bytes = plain + [(f"<0x{b:02X}>", 0, 6) for b in range(256)]
+    sample = b"hello  hello<sep>o h\ta\xc3\xa9<s>\n"
+    for algorithm, name in [(1, "unigram"), (2, "bpe")]:
+        yield name, sample + spm_model(plain, algorithm)
+        yield name + "_bytes", sample + spm_model(with_bytes, algorithm, trainer=field(35, 1) + field(24, 1))
+        yield name + "_charsmap", sample + spm_model(plain, algorithm, field(2, charsmap()) + field(4, 0) + field(5, 0))
+        yield name + "_no_dummy", sample + spm_model(plain, algorithm, field(3, 0))
+        yield name + "_ties", sample + spm_model([(t, -1, k) for t, _, k in plain], algorithm)
+    yield "word", sample + spm_model(plain, 3)
+    yield "cut_off", sample + spm_model(plain, 2)[:60]
+    yield "long_length", sample + b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01a"
+    yield "wire_types", sample + varint(9 << 3 | 1) + bytes(8) + varint(10 << 3 | 3) + spm_model(plain, 2)
+    yield "charsmap_size", sample + spm_model(plain, 1, field(2, u32(0xFFFFFFF0) + b"abc"))
+    yield "charsmap_loop", sample + spm_model(plain, 1, field(2, u32(16) + u32(1 << 10) * 4 + b"x"))
+    yield "not_a_number", sample + spm_model([("a", float("nan"), 1), ("b", float("inf"), 1)], 1)
+    yield "ids_outside", sample + spm_model(plain, 2, trainer=field(40, 99999) + field(41, (1 << 64) - 1))
+    yield "no_utf8", sample + field(1, field(1, b"\xff\xfe"))
+    yield "no_pieces", sample + field(2, field(3, 2))
+    yield "web_page", sample + b"<!DOCTYPE html>"
+
+
+def tiktoken_seeds():
+    def lines(name, config, sample, *tokens):
+        ranks = [base64.b64encode(t) + b" %d" % (256 + i) for i, t in enumerate(tokens)]
+        return b"\n".join([name, json.dumps(config).encode() if config is not None else b"", sample, *ranks]) + b"\n"
+
+    words = [b"he", b"ll", b"hell", b"hello", b" hello", b"  ", b"\xe4\xbd", b"\xe4\xbd\xa0"]
+    yield "qwen", lines(b"qwen.tiktoken", None, b"hello<|im_end|> hello\xff\xe4\xbd\xa0", *words)
+    yield "hunyuan", lines(b"dir/hy.tiktoken", {"bos_token": "<|bos|>", "add_bos_token": True}, b"hello  12345", *words)
+    config = {"tokenizer_class": "TikTokenTokenizer", "bos_token": "[BOS]", "eos_token": {"content": "[EOS]"}, "add_eos_token": True,
+              "added_tokens_decoder": {"264": {"content": "[BOS]", "special": True}, "270": {"content": "[EOS]", "special": True},
+                                       "5": {"content": "hello", "special": False, "lstrip": True}}}
+    yield "kimi", lines(b"tiktoken.model", config, b"[BOS]hello \xe4\xbd\xa0 [EOS]<|reserved_token_266|>", *words)
+    yield "id_far", lines(b"tiktoken.model", {"added_tokens_decoder": {"99999999999": {"content": "x"}, "-1": {"content": "y"}}}, b"a")
+    yield "unknown", lines(b"x.tiktoken", {"tokenizer_class": 3}, b"a")
+    yield "incomplete", lines(b"qwen.tiktoken!", None, b"a", b"a")
+    yield "rank_far", lines(b"qwen.tiktoken", None, b"a") + b"YWE= 1200\nYWI= 9223372036854775808\n"
+    yield "rank_twice", lines(b"qwen.tiktoken", None, b"a") + b"YWE= 256\nYWI= 256\n"
+    yield "same_text", lines(b"qwen.tiktoken", None, b"aaaa", b"aa", b"aa", b"aaaa")
+    yield "no_base64", lines(b"qwen.tiktoken", None, b"a") + b"Y!E= 256\n\n\r\nYWE=\n"
+
+
+def tekken_seeds():
+    def dump(n_special, size, tokens, sample=b"", **changes):
+        entries = [{"rank": i, "token_bytes": base64.b64encode(t).decode(), "token_str": None} for i, t in enumerate(tokens)]
+        root = {"config": {"pattern": " ?\\p{L}+|\\s+|.", "num_vocab_tokens": len(tokens), "default_vocab_size": size,
+                           "default_num_special_tokens": n_special, "version": "v3"}, "vocab": entries, **changes}
+        return json.dumps(root, separators=(",", ":")).encode() + (b"\0" + sample if sample else b"")
+
+    tokens = [bytes([b]) for b in range(256)] + [b"he", b"ll", b"hell", b"hello", b" hello"]
+    yield "plain", dump(25, 25 + len(tokens), tokens, b"hello hello[INST]<s>\xff")
+    yield "cut", dump(5, 5 + 258, tokens, b"hello")
+    yield "special", dump(3, 3 + 256, tokens, b"a[B]c", special_tokens=[
+        {"rank": 0, "token_str": "<s>", "is_control": True}, {"rank": 2, "token_str": "[B]", "is_control": False}])
+    yield "special_outside", dump(1, 257, tokens, special_tokens=[{"rank": 7, "token_str": "x", "is_control": True}])
+    yield "too_large", dump(2, 1 << 20, tokens)
+    yield "less_than_special", dump(300, 256, tokens)
+    yield "incomplete", dump(1, 3, tokens[:2])
+    yield "pattern_bad", dump(1, 257, tokens).replace(b" ?", b"((")
+    yield "no_config", b"{}"
 
 
 def gguf_vocabulary_seeds():
@@ -271,6 +382,11 @@ def gguf_vocabulary_seeds():
     yield "duplicates", lines("gpt2", "qwen2", "-1 -1 0 0", "aa", ["1a", "1a", "3a"], ["a a", "a a"])
     spm = ["2<unk>", "3<s>", "3</s>"] + [f"6<0x{b:02X}>" for b in range(256)] + ["1\u2581", "1h", "1e", "1he"]
     yield "spm", lines("llama", "default", "1 2 1 0", "he he", spm)
+    scored = spm + ["4<sep>", "4  ", "5[PAD]", "1\u2581he"]
+    for name, flags in {"spm_scores": "1 2 1 1 0 1 0 1", "spm_ties": "1 2 0 0 0 0 0 2", "t5_scores": "1 2 1 1 0 1 1 1", "t5_ties": "-1 -1 0 0 2 0 0 2"}.items():
+        yield name, lines(name.split("_")[0].replace("spm", "llama"), "", flags, "he  he<sep>h\u00e9 <s>", scored)
+    gemma = scored + ["1\n\n", "1\n\n\n"]
+    yield "gemma4", lines("gemma4", "", "1 2 0 0 0 0 0 0", "he he\\n\\n<sep>", gemma, ["h e", "\u2581 he"])
     yield "spm_bytes", lines("llama", "default", "1 2 1 0", "he", ["2<unk>", "6<0x-1>", "6<0xZZ>", "6<0x100>", "6"])
     yield "other_model", lines("bert", "", "0 0 0 0", "a", ["1a"])
     yield "empty", b""
@@ -455,7 +571,8 @@ def blocks_seeds():
 
 
 TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
-           "gguf_vocabulary": gguf_vocabulary_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds,
+           "gguf_vocabulary": gguf_vocabulary_seeds, "sentencepiece": sentencepiece_seeds,
+           "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds,
            "config_json": config_json_seeds, "quantisation": quantisation_seeds}
 
 if __name__ == "__main__":

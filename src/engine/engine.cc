@@ -65,6 +65,8 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
   COLIBRI_ASSIGN(model_, OpenedModel::open(path, options.without_text));
   COLIBRI_ASSIGN(plan_, make_plan(spec(), *model_->weights, options.settings, options.wanted_context));
   if (!plan_.note.empty()) log(options, "warn", plan_.note);
+  if (model_->text && !model_->text->tokenizer()->note().empty())
+    log(options, "warn", model_->text->tokenizer()->note());
   log_idle_settings(options, plan_.streams);
   io_ = choose_io(model_->catalog, *model_->weights, plan_, options.settings);
   log(options, "debug",

@@ -74,6 +74,7 @@ Json tokenizer_json(const std::optional<TextModel>& text) {
   json.set("bos_id", text->tokenizer()->bos_id());
   json.set("eos_id", text->tokenizer()->eos_id());
   json.set("chat_template", text->has_template());
+  if (!text->tokenizer()->note().empty()) json.set("note", text->tokenizer()->note());
   return json;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/text_model.h"
 
+#include <array>
 #include <charconv>
 #include <ctime>
 
@@ -23,15 +24,15 @@ const std::string* token_text(const Json* value) {
   return value != nullptr && value->is_string() ? &value->as_string() : nullptr;
 }
 
-// chat_template is a string, or a list of {"name", "template"} of which "default" counts.
-const std::string* template_text(const Json* value) {
+// chat_template is a string, which is the "default" one, or a list of {"name", "template"}.
+const std::string* template_text(const Json* value, std::string_view wanted = "default") {
   if (value == nullptr) return nullptr;
-  if (value->is_string()) return &value->as_string();
+  if (value->is_string()) return wanted == "default" ? &value->as_string() : nullptr;
   if (!value->is_array()) return nullptr;
   for (const Json& item : value->as_array()) {
     const Json* name = item.find_value("name");
     const Json* source = item.find_value("template");
-    if (name != nullptr && *name == Json("default") && source != nullptr && source->is_string())
+    if (name != nullptr && *name == Json(wanted) && source != nullptr && source->is_string())
       return &source->as_string();
   }
   return nullptr;
@@ -49,7 +50,9 @@ int64_t integer_or(const Json* value, int64_t fallback) {
   return value != nullptr && value->is_int() ? value->as_int() : fallback;
 }
 
-bool flag(const Json* value) { return value != nullptr && value->is_bool() && value->as_bool(); }
+std::optional<bool> flag(const Json* value) {
+  return value != nullptr && value->is_bool() ? std::optional(value->as_bool()) : std::nullopt;
+}
 
 std::string string_or_empty(const Json* value) {
   return value != nullptr && value->is_string() ? value->as_string() : "";
@@ -66,11 +69,78 @@ text::GgufVocabulary vocabulary_of(const Json& metadata) {
   v.merges = string_list(key("merges"));
   if (const Json* types = key("token_type"); types != nullptr && types->is_array())
     for (const Json& type : types->as_array()) v.token_types.push_back(static_cast<int32_t>(integer_or(&type, 1)));
+  if (const Json* scores = key("scores"); scores != nullptr && scores->is_array())
+    for (const Json& score : scores->as_array())
+      v.scores.push_back(score.is_number() ? static_cast<float>(score.as_double()) : 0);
+  if (const Json* map = key("precompiled_charsmap"); map != nullptr && map->is_array())
+    for (const Json& byte : map->as_array()) v.precompiled_charsmap.push_back(static_cast<char>(integer_or(&byte, 0)));
   v.bos_id = integer_or(key("bos_token_id"), -1);
   v.eos_id = integer_or(key("eos_token_id"), -1);
+  v.unknown_id = integer_or(key("unknown_token_id"), -1);
   v.add_bos = flag(key("add_bos_token"));
   v.add_eos = flag(key("add_eos_token"));
+  v.add_space_prefix = flag(key("add_space_prefix"));
+  v.remove_extra_whitespaces = flag(key("remove_extra_whitespaces"));
   return v;
+}
+
+// The files that a tokenizer may be in, the best first; "*" stands for any beginning of the name.
+using ReadTokenizer = Result<text::Tokenizer> (*)(std::string_view bytes, const Json& config, const std::string& path);
+struct TokenizerFile {
+  std::string_view name;
+  ReadTokenizer read;
+};
+constexpr std::array<TokenizerFile, 5> kTokenizerFiles = {{{"tokenizer.json", text::Tokenizer::from_json},
+                                                           {"tekken.json", text::Tokenizer::from_tekken},
+                                                           {"tokenizer.model", text::Tokenizer::from_sentencepiece},
+                                                           {"tiktoken.model", text::Tokenizer::from_tiktoken},
+                                                           {"*.tiktoken", text::Tokenizer::from_tiktoken}}};
+
+bool is_named(const TokenizerFile& file, std::string_view name) {
+  return file.name.front() == '*' ? name.ends_with(file.name.substr(1)) : name == file.name;
+}
+
+// Empty: there is none.
+std::string find_tokenizer(const std::string& folder) {
+  const auto names = platform::list_directory(folder);
+  if (!names.ok()) return {};
+  for (const TokenizerFile& file : kTokenizerFiles)
+    for (const std::string& name : *names)
+      if (is_named(file, name)) return platform::join(folder, name);
+  return {};
+}
+
+// How to read the file at `path`; nullptr when its name is not that of a tokenizer.
+ReadTokenizer reader_of(const std::string& path) {
+  const std::string name = path.substr(path.find_last_of('/') + 1);
+  for (const TokenizerFile& file : kTokenizerFiles)
+    if (is_named(file, name)) return file.read;
+  return nullptr;
+}
+
+std::string tokenizer_file_names() {
+  std::string names;
+  for (const TokenizerFile& file : kTokenizerFiles) names.append(names.empty() ? "" : ", ").append(file.name);
+  return names;
+}
+
+// tokenizer_config.json. Older repositories keep the ids of added tokens in a file of their own, added_tokens.json
+// ({"text": id}); they are put where newer ones have them.
+Result<Json> read_tokenizer_config(const std::string& folder) {
+  const std::string path = platform::join(folder, "tokenizer_config.json");
+  COLIBRI_ASSIGN(Json config, read_json_if_there(path));
+  if (!config.is_null() && !config.is_object()) return Error{ErrorCode::kInvalidModel, path + ": not a JSON object"};
+  if (config.find_value("added_tokens_decoder") != nullptr) return config;
+  COLIBRI_ASSIGN(const Json added, read_json_if_there(platform::join(folder, "added_tokens.json")));
+  if (!added.is_object()) return config;
+  Json decoder{Json::Object{}};
+  for (const auto& [content, id] : added.as_object()) {
+    Json token;
+    token.set("content", content).set("normalized", false).set("special", content.starts_with("<|"));
+    decoder.set(id.dump(), std::move(token));
+  }
+  config.set("added_tokens_decoder", std::move(decoder));
+  return config;
 }
 
 }  // namespace
@@ -85,6 +155,11 @@ void TextModel::set_template(std::string_view source, const std::string& name) {
   }
 }
 
+void TextModel::set_tool_template(const std::string* source, const std::string& name) {
+  auto parsed = source != nullptr ? text::ChatTemplate::parse(*source, name) : Result<text::ChatTemplate>(Error{});
+  if (parsed.ok()) tool_template_ = *std::move(parsed);
+}
+
 void TextModel::read_special_tokens(const Json& tokenizer_config) {
   for (const char* key : {"bos_token", "eos_token", "pad_token", "unk_token"})
     if (const std::string* text = token_text(tokenizer_config.find(key))) special_tokens_.set(key, *text);
@@ -95,13 +170,14 @@ Status TextModel::add_template_files(const std::string& folder, const Json& toke
   if (platform::exists(jinja)) {
     COLIBRI_ASSIGN(const std::string source, platform::read_text_file(jinja, kMaxTemplateBytes));
     set_template(source, jinja);
-    return {};
+    return add_tool_template_file(folder);
   }
   if (const Json* value = tokenizer_config.find_value("chat_template")) {
     const std::string name = platform::join(folder, "tokenizer_config.json") + " chat_template";
     const std::string* source = template_text(value);
     if (source != nullptr) set_template(*source, name);
     if (source == nullptr) template_problem_ = name + " is neither a template nor a list with a \"default\" one";
+    set_tool_template(template_text(value, "tool_use"), name + " tool_use");
     return {};
   }
   const std::string path = platform::join(folder, "chat_template.json");
@@ -110,19 +186,31 @@ Status TextModel::add_template_files(const std::string& folder, const Json& toke
   return {};
 }
 
+Status TextModel::add_tool_template_file(const std::string& folder) {
+  const std::string path = platform::join(folder, "additional_chat_templates/tool_use.jinja");
+  if (!platform::exists(path)) return {};
+  COLIBRI_ASSIGN(const std::string source, platform::read_text_file(path, kMaxTemplateBytes));
+  set_tool_template(&source, path);
+  return {};
+}
+
 Result<std::optional<TextModel>> TextModel::from_folder(const std::string& folder) {
-  const std::string path = platform::join(folder, "tokenizer.json");
-  if (!platform::exists(path)) return std::optional<TextModel>();
+  const std::string path = find_tokenizer(folder);
+  if (path.empty()) return std::optional<TextModel>();
+  COLIBRI_ASSIGN(TextModel model, from_file(path));
+  return std::optional<TextModel>(std::move(model));
+}
+
+Result<TextModel> TextModel::from_file(const std::string& path) {
+  const std::string folder = platform::parent(path);
   TextModel model;
   model.source_ = path;
-  COLIBRI_ASSIGN(const std::string json, platform::read_text_file(path, kMaxTokenizerBytes));
-  COLIBRI_ASSIGN(const Json config, read_json_if_there(platform::join(folder, "tokenizer_config.json")));
-  if (!config.is_null() && !config.is_object())
-    return Error{ErrorCode::kInvalidModel, platform::join(folder, "tokenizer_config.json") + ": not a JSON object"};
-  COLIBRI_ASSIGN(model.tokenizer_, text::Tokenizer::from_json(json, config, path));
+  COLIBRI_ASSIGN(const std::string bytes, platform::read_text_file(path, kMaxTokenizerBytes));
+  COLIBRI_ASSIGN(const Json config, read_tokenizer_config(folder));
+  COLIBRI_ASSIGN(model.tokenizer_, reader_of(path)(bytes, config, path));
   model.read_special_tokens(config);
   COLIBRI_TRY(model.add_template_files(folder, config));
-  return std::optional<TextModel>(std::move(model));
+  return model;
 }
 
 Result<TextModel> TextModel::from_gguf(const formats::TensorCatalog& catalog) {
@@ -139,6 +227,8 @@ Result<TextModel> TextModel::from_gguf(const formats::TensorCatalog& catalog) {
   const Json* source = catalog.metadata().find_value("tokenizer.chat_template");
   if (source != nullptr && source->is_string())
     model.set_template(source->as_string(), model.source_ + " tokenizer.chat_template");
+  const Json* tool_use = catalog.metadata().find_value("tokenizer.chat_template.tool_use");
+  model.set_tool_template(template_text(tool_use), model.source_ + " tokenizer.chat_template.tool_use");
   return model;
 }
 
@@ -148,20 +238,21 @@ Result<std::optional<TextModel>> TextModel::of_model(const std::string& path, co
   return std::optional<TextModel>(std::move(text));
 }
 
-// A folder without tokenizer.json may still hold a GGUF file with the vocabulary in its metadata; when it holds no
+// A folder without a tokenizer's file may still hold a GGUF file with the vocabulary in its metadata; when it holds no
 // model at all, that is the better thing to say.
 Result<TextModel> TextModel::open_folder(const std::string& folder) {
   COLIBRI_ASSIGN(std::optional<TextModel> found, from_folder(folder));
   if (found) return *std::move(found);
   COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(folder));
   if (catalog.format() == formats::Format::kGguf) return from_gguf(catalog);
-  return Error{ErrorCode::kInvalidModel, folder + ": holds no tokenizer.json; copy it from the model's repository"};
+  return Error{ErrorCode::kInvalidModel, folder + ": holds no tokenizer (looked for " + tokenizer_file_names() +
+                                             "); copy it from the model's repository"};
 }
 
 Result<TextModel> TextModel::open_path(const std::string& path) {
   if (platform::is_directory(path)) return open_folder(path);
   if (!platform::exists(path)) return Error{ErrorCode::kInvalidModel, path + ": no such file or folder"};
-  if (path.ends_with("tokenizer.json")) return open_folder(platform::parent(path));
+  if (reader_of(path) != nullptr) return from_file(path);
   COLIBRI_ASSIGN(const formats::TensorCatalog catalog, formats::open_catalog(path));
   return catalog.format() == formats::Format::kGguf ? from_gguf(catalog) : open_folder(platform::parent(path));
 }
@@ -195,7 +286,8 @@ Result<std::string> TextModel::apply_template(const Json& request, int64_t now_s
     for (const auto& [key, value] : kwargs->as_object()) context.set(key, value);
   text::RenderOptions options;
   options.now_seconds = now_seconds;
-  return chat_template_->render(context, options);
+  const Json* tools = context.find_value("tools");
+  return (tool_template_ && tools != nullptr ? *tool_template_ : *chat_template_).render(context, options);
 }
 
 namespace {

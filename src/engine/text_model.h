@@ -18,8 +18,9 @@ class TextModel {
  public:
   static constexpr const char* kNoTemplate = "the model has no chat template";
 
-  /// `path`: a model or tokenizer folder, a .gguf file, a tokenizer.json; empty with a `template_file`. kInvalidModel
-  /// when there is neither a tokenizer nor a template.
+  /// `path`: a model or tokenizer folder, a .gguf file, a tokenizer's file (tokenizer.json, tekken.json,
+  /// tokenizer.model, tiktoken.model, *.tiktoken, in this order of precedence in a folder); empty with a
+  /// `template_file`. kInvalidModel when there is neither a tokenizer nor a template.
   static Result<TextModel> open(const std::string& path, const std::string& template_file);
   /// From a GGUF whose header is already read.
   static Result<TextModel> from_gguf(const formats::TensorCatalog& catalog);
@@ -41,15 +42,19 @@ class TextModel {
   Result<std::string> apply_template(const Json& request, int64_t now_seconds) const;
 
  private:
+  static Result<TextModel> from_file(const std::string& path);
   static Result<TextModel> open_path(const std::string& path);
   static Result<TextModel> open_folder(const std::string& folder);
   Status add_template_files(const std::string& folder, const Json& tokenizer_config);
   void set_template(std::string_view source, const std::string& name);
+  Status add_tool_template_file(const std::string& folder);
+  void set_tool_template(const std::string* source, const std::string& name);
   void read_special_tokens(const Json& tokenizer_config);
 
   std::string source_;
   std::optional<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
+  std::optional<text::ChatTemplate> tool_template_;  // for requests with tools; absent: the same
   std::string template_problem_ = kNoTemplate;
   Json special_tokens_{Json::Object{}};  // bos_token, eos_token ... as templates see them
 };

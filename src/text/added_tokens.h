@@ -4,7 +4,6 @@
 // Ownership: a value, constant after finish(). Thread-safety: const functions may run in several threads.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/token_ids.h"
+#include "text/string_set.h"
 
 namespace colibri::text {
 
@@ -24,35 +24,6 @@ struct AddedToken {
   bool rstrip = false;       ///< takes the blanks behind it
   bool normalized = false;   ///< is searched for in normalised text
   bool special = false;      ///< is left out of text on request, and not recognised in untrusted text
-};
-
-/// Finds the longest of many strings that starts at a place: a trie with its edges in one sorted array.
-class StringSet {
- public:
-  /// `strings`: each with its value; of equal ones the first counts.
-  void build(std::vector<std::pair<std::string, uint32_t>> strings);
-  struct Hit {
-    size_t length = 0;
-    uint32_t value = 0;
-  };
-  /// A length of 0: nothing starts there.
-  Hit longest_at(std::string_view text, size_t pos) const;
-  bool may_start(char c) const { return first_[static_cast<uint8_t>(c)]; }
-
- private:
-  struct Node {
-    uint32_t first_edge = 0, n_edges = 0;
-    int64_t value = -1;
-  };
-  struct Edge {
-    uint8_t byte;
-    uint32_t node;
-  };
-  uint32_t child(uint32_t node, uint8_t byte) const;
-
-  std::vector<Node> nodes_;
-  std::vector<Edge> edges_;
-  std::array<bool, 256> first_{};
 };
 
 /// A stretch of text: an added token's place, or (id -1) what stands between.

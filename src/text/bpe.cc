@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <limits>
 
+#include "text/byte_fallback.h"
 #include "text/byte_level.h"
+#include "text/ranked_merges.h"
 #include "text/utf8.h"
 
 namespace colibri::text {
@@ -27,12 +28,6 @@ size_t hash_pair(uint64_t pair) {
   return static_cast<size_t>(product ^ product >> 32);
 }
 
-std::string fallback_spelling(unsigned byte) {
-  char text[8];
-  std::snprintf(text, sizeof text, "<0x%02X>", byte);
-  return text;
-}
-
 /// Later candidates stand deeper in the heap: higher rank, then further right.
 bool is_later(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.position > b.position;
@@ -48,17 +43,46 @@ Bpe::Bpe(Vocabulary vocabulary, const BpeOptions& options)
     const std::string letter(byte_letter(static_cast<uint8_t>(byte)));
     byte_tokens_[byte] = vocabulary_.find(options.byte_level ? letter : fallback_spelling(byte));
   }
+  std::vector<std::pair<std::string, uint32_t>> user_defined;
+  for (const TokenId id : options.user_defined) {
+    user_defined.emplace_back(vocabulary_.spelling(id), static_cast<uint32_t>(id));
+  }
+  user_defined_.build(std::move(user_defined));
 }
 
 Result<Bpe> Bpe::create(Vocabulary vocabulary, const std::vector<MergeRule>& rules, const BpeOptions& options,
                         const std::vector<std::string>& special) {
   Bpe bpe(std::move(vocabulary), options);
-  for (const std::string& spelling : special) {
-    if (const TokenId id = bpe.vocabulary_.find(spelling); id >= 0) bpe.whole_[static_cast<size_t>(id)] = kForbidden;
-  }
+  bpe.forbid(special);
   COLIBRI_TRY(bpe.add_rules(rules));
   bpe.learn_cuts();
   return bpe;
+}
+
+Result<Bpe> Bpe::create_ranked(Vocabulary vocabulary, const std::vector<uint32_t>& ranks, const BpeOptions& options,
+                               const std::vector<std::string>& special) {
+  Bpe bpe(std::move(vocabulary), options);
+  bpe.forbid(special);
+  COLIBRI_TRY(bpe.add_ranked(ranks));
+  bpe.learn_cuts();
+  return bpe;
+}
+
+void Bpe::forbid(const std::vector<std::string>& special) {
+  for (const std::string& spelling : special) {
+    if (const TokenId id = vocabulary_.find(spelling); id >= 0) whole_[static_cast<size_t>(id)] = kForbidden;
+  }
+}
+
+Status Bpe::add_ranked(const std::vector<uint32_t>& ranks) {
+  COLIBRI_ASSIGN(const std::vector<RankedMerge> rules, ranked_merges(vocabulary_, ranks));
+  merges_.resize(std::bit_ceil(2 * rules.size() + 2));
+  for (const RankedMerge& rule : rules) {
+    if (whole_[static_cast<size_t>(rule.result)] != kForbidden) {
+      insert({pair_of(rule.left, rule.right), rule.rank, rule.result});
+    }
+  }
+  return {};
 }
 
 Status Bpe::add_rules(const std::vector<MergeRule>& rules) {
@@ -99,23 +123,31 @@ const Bpe::Merge* Bpe::find_merge(TokenId left, TokenId right) const {
 /// mark, the text may be cut between the two without changing a token: words again, which the vocabulary knows.
 void Bpe::learn_cuts() {
   if (options_.byte_level || options_.ignore_merges || vocabulary_.find(kBlankMark) < 0) return;
+  for (const TokenId id : options_.user_defined) {
+    if (!learn_glue(vocabulary_.spelling(id))) return;
+  }
   for (const Merge& merge : merges_) {
     if (merge.pair == kNoPair) continue;
     const auto left = static_cast<TokenId>(merge.pair >> 32);
-    const std::string_view text = vocabulary_.spelling(merge.id);
     // Tokens that stand for other text than their spelling would make the spelling lie about what it joins.
     if (left == options_.unknown || std::find(byte_tokens_.begin(), byte_tokens_.end(), left) != byte_tokens_.end())
       return;
-    for (size_t at = 0; (at = text.find(kBlankMark, at)) != std::string_view::npos; at += kBlankMark.size()) {
-      if (at == 0) continue;
-      const size_t start = previous_start(text, at);
-      const std::string before(text.substr(start, at - start));
-      if (before == kBlankMark || std::find(glued_.begin(), glued_.end(), before) != glued_.end()) continue;
-      if (glued_.size() == kMostGlued) return;
-      glued_.push_back(before);
-    }
+    if (!learn_glue(vocabulary_.spelling(merge.id))) return;
   }
   cuts_ = true;
+}
+
+/// Notes the characters that a token holds in front of a mark. False when there are too many of them.
+bool Bpe::learn_glue(std::string_view text) {
+  for (size_t at = 0; (at = text.find(kBlankMark, at)) != std::string_view::npos; at += kBlankMark.size()) {
+    if (at == 0) continue;
+    const size_t start = previous_start(text, at);
+    const std::string before(text.substr(start, at - start));
+    if (before == kBlankMark || std::find(glued_.begin(), glued_.end(), before) != glued_.end()) continue;
+    if (glued_.size() == kMostGlued) return false;
+    glued_.push_back(before);
+  }
+  return true;
 }
 
 void Bpe::encode(std::string_view piece, BpeScratch& scratch, TokenIds& out) const {
@@ -173,9 +205,8 @@ void Bpe::spell_characters(std::string_view piece, TokenIds& ids) const {
   bool pending = false;
   for (size_t pos = 0; pos < piece.size();) {
     const size_t start = pos;
-    next_character(piece, pos);
+    const TokenId id = character_token(piece, start, pos);
     const std::string_view character = piece.substr(start, pos - start);
-    const TokenId id = vocabulary_.find(character);
     if (id >= 0) {
       if (pending) ids.push_back(options_.unknown);
       pending = false;
@@ -186,6 +217,17 @@ void Bpe::spell_characters(std::string_view piece, TokenIds& ids) const {
     }
   }
   if (pending) ids.push_back(options_.unknown);
+}
+
+/// The token of what stands at `start`, a user-defined symbol or one character, which ends at `end`; -1 when unknown.
+TokenId Bpe::character_token(std::string_view piece, size_t start, size_t& end) const {
+  if (user_defined_.may_start(piece[start])) {
+    const StringSet::Hit hit = user_defined_.longest_at(piece, start);
+    end = start + hit.length;
+    if (hit.length > 0) return static_cast<TokenId>(hit.value);
+  }
+  next_character(piece, end);
+  return vocabulary_.find(piece.substr(start, end - start));
 }
 
 bool Bpe::append_fallback(std::string_view character, TokenIds& ids) const {

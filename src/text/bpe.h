@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "base/token_ids.h"
+#include "text/string_set.h"
 #include "text/vocabulary.h"
 
 namespace colibri::text {
@@ -27,6 +28,8 @@ struct BpeOptions {
   bool fuse_unknown = false;   ///< neighbouring unknown characters become one unknown token
   bool ignore_merges = false;  ///< a piece that is in the vocabulary is that token
   TokenId unknown = -1;        ///< -1: unknown characters vanish
+  /// SentencePiece: these are taken out of the text first, the longest at each place, and never merged with anything.
+  TokenIds user_defined;
 };
 
 struct MergeRule {
@@ -57,6 +60,10 @@ class Bpe {
   static Result<Bpe> create(Vocabulary vocabulary, const std::vector<MergeRule>& rules, const BpeOptions& options,
                             const std::vector<std::string>& special);
 
+  /// From a vocabulary that ranks its entries instead of listing merges (ranked_merges.h). `ranks`: one for each id.
+  static Result<Bpe> create_ranked(Vocabulary vocabulary, const std::vector<uint32_t>& ranks, const BpeOptions& options,
+                                   const std::vector<std::string>& special);
+
   /// Appends the tokens of `piece`. REQUIRES: valid UTF-8 unless byte-level.
   void encode(std::string_view piece, BpeScratch& scratch, TokenIds& out) const;
 
@@ -76,7 +83,11 @@ class Bpe {
   void insert(const Merge& merge);
   const Merge* find_merge(TokenId left, TokenId right) const;
 
+  Status add_ranked(const std::vector<uint32_t>& ranks);
+  void forbid(const std::vector<std::string>& special);
   void learn_cuts();
+  bool learn_glue(std::string_view spelling);
+  TokenId character_token(std::string_view piece, size_t start, size_t& end) const;
   void encode_uncut(std::string_view piece, BpeScratch& scratch, TokenIds& out) const;
   TokenId whole_token(std::string_view piece, BpeScratch& scratch) const;
   void spell_bytes(std::string_view piece, TokenIds& ids) const;
@@ -91,6 +102,7 @@ class Bpe {
   std::vector<Merge> merges_;  // open addressing, a power of two, at most half full
   std::array<TokenId, 256> byte_tokens_{};
   std::unique_ptr<std::atomic<uint8_t>[]> whole_;  // Whole, by id
+  StringSet user_defined_;
   bool cuts_ = false;               // pieces may be cut in front of a blank mark that follows something else
   std::vector<std::string> glued_;  // characters that a token holds in front of a blank mark: no cut behind them
 };

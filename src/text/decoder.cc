@@ -1,5 +1,6 @@
 #include "text/decoder.h"
 
+#include "text/byte_fallback.h"
 #include "text/byte_level.h"
 #include "text/component.h"
 
@@ -7,20 +8,6 @@ namespace colibri::text {
 namespace {
 
 constexpr size_t kUnfinishedCharacter = 3;  // bytes that a character may wait with for its last one
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
-/// The byte that a token "<0xHH>" stands for, -1 when it is no such token.
-int fallback_byte(std::string_view token) {
-  if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') return -1;
-  const int high = hex_digit(token[3]), low = hex_digit(token[4]);
-  return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
 
 /// How many copies of `character` stand at the front, `most` at most.
 size_t copies_in_front(std::string_view text, std::string_view character, size_t most) {

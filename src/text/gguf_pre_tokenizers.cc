@@ -78,26 +78,47 @@ constexpr std::string_view kAfmoeScripts =
 constexpr std::string_view kYoutuScripts =
     R"([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|[\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014}\x{FF1A}\x{FF1B}\x{FF0C}\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|[\x{3105}-\x{312F}]+|[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)";
 
+constexpr std::string_view kJais2 = COLIBRI_CONTRACTIONS
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S))"
+    R"(|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
+constexpr std::string_view kSpark =
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n])"
+    R"(|\s+(?!\S)|\s+)";
+constexpr std::string_view kUfakzeka = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" COLIBRI_BLANKS;
+constexpr std::string_view kMinicpm5 =
+    COLIBRI_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*)" COLIBRI_BLANKS;
+constexpr std::string_view kLines = R"([^\n]+|[\n]+)";
+constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
+// As kThreeDigitsFromRight for decimal digits; published as a look-ahead, (?=(\d{3})+(?!\d)), that cuts.
+constexpr std::string_view kSuperBpe = R"((?<!\d)\d{1,3}(?=(?:\d{3})*+(?!\d))|(?<=\d)\d{3})";
+// Published as \d{1,3}(?=(?:\d{3})*\b), which looks at the rest of a number again for each group.
+constexpr std::string_view kTinyAyaDigits = R"((?<!\d)\d{1,3}(?=(?:\d{3})*+\b)|\G(?<=\d)\d{3})";
+
 const std::vector<GgufPreTokenizer>& table() {
   static const std::vector<GgufPreTokenizer> kTable = {
       {{"default"}, {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "a.x-4.0", "mellum", "modern-bert", "exaone4", "mpt",
-        "jais", "trillion", "granite-docling"},
+        "jais", "trillion", "granite-docling", "jina-v2-es", "jina-v2-de", "jina-v1-en", "jina-v2-code", "roberta-bpe"},
        {kGpt2}},
       {{"olmo"}, {kGpt2}, true},
       {{"starcoder", "refact", "command-r", "smollm", "codeshell", "exaone", "minerva-7b", "mellum2"}, {kDigit, kGpt2}},
-      {{"qwen2", "deepseek-r1-qwen", "megrez", "kormo"}, {kQwen2}, true},
+      {{"qwen2", "deepseek-r1-qwen", "megrez", "kormo", "f2llmv2"}, {kQwen2}, true},
       {{"qwen35"}, {kQwen35}, true},
       {{"stablelm2", "hunyuan", "solar-open", "grok-2"}, {kQwen2}},
-      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+      {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
        {kLlama3},
        false,
+       true,
        true},
-      {{"dbrx", "smaug-bpe", "glm4", "chatglm-bpe"}, {kLlama3}},
-      {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {kO200k}},
-      {{"tekken"}, {kTekken}, false, true},
+      {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {kLlama3}},
+      {{"glm4", "glm5"}, {kLlama3}, false, true},
+      {{"jais-2"}, {kJais2}},
+      {{"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"}, {kO200k}},
+      {{"granite-embed-multi-97m"}, {kO200k}, false, true},
+      {{"tiny_aya", "cohere2moe"}, {kTinyAyaDigits, kO200k}},
+      {{"tekken"}, {kTekken}, false, true, true},
       {{"kimi-k2"}, {kKimi}},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm"}, {kThreeDigits, kHanKana, kDeepseek3}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {kThreeDigits, kHanKana, kDeepseek3}},
       {{"deepseek-llm"},
        {kLineBreak, kDeepseekLetters, kDeepseekPunctuation, kBlanksAtLineEnd, kDeepseekHan, R"(\p{N}+)"}},
       {{"deepseek-coder"}, {kLineBreak, R"(\s?\p{L}+)", R"(\s?\p{P}+)", kDeepseekHan, kDigit}},
@@ -109,6 +130,18 @@ const std::vector<GgufPreTokenizer>& table() {
       {{"falcon"}, {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
       {{"bloom", "poro-chat", "gpt3-finnish"}, {kBloom}},
       {{"viking"}, {kBloom, kDigit}},
+      {{"spark2_5"}, {kThreeDigits, kHanKana, kSpark, kDigit}},
+      {{"superbpe"}, {R"(\p{N}+)", kSuperBpe}},
+      {{"ufakzeka"}, {kUfakzeka}},
+      {{"laguna"}, {kLines, kQwen2}},
+      {{"minicpm5"}, {kThreeDigits, kMinicpm5}, false, true},
+      {{"chameleon"},
+       {"<sentinel:[0-9]+>", "(?:IMGIMG)(?:[A-I]{1,4})Z", R"([\t\n]|    |  )", kDigit, kPunctuation, kGpt2},
+       false,
+       false,
+       true},
+      {{"gemma4", "granite-embed-multi-311m"}, {}, false, false, true, true},
+      {{"sarvam-moe"}, {}, false, false, false, true},
   };
   return kTable;
 }

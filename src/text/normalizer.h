@@ -3,13 +3,16 @@
 // Ownership: a value. Thread-safety: const functions may run in several threads, each with its own RegexWorkspace.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/charsmap.h"
 #include "text/pattern.h"
+#include "text/sentencepiece_normalizer.h"
 #include "text/unicode.h"
 
 namespace colibri::text {
@@ -19,6 +22,7 @@ class Normalizer {
   /// The member "normalizer" of a tokenizer.json; null or absent does nothing. Errors name what is not supported.
   static Result<Normalizer> parse(const Json* json);
   static Normalizer normal_form(NormalForm form);
+  static Normalizer sentencepiece(SentencePieceNormalizer step);
 
   /// REQUIRES: valid UTF-8.
   void apply(std::string& text, RegexWorkspace& workspace) const;
@@ -34,11 +38,20 @@ class Normalizer {
     std::string content;
   };
   struct Strip {
-    bool left, right;
+    bool left = true, right = true;
   };
-  using Step = std::variant<NormalForm, Lowercase, StripAccents, Replace, Prepend, Strip>;
+  struct Nmt {};          // control characters vanish, odd blanks become blanks
+  struct ByteLetters {};  // bytes become the byte-level letters
+  struct Precompiled {    // as `tokenizers` walks it, grapheme by grapheme
+    std::shared_ptr<const Charsmap> charsmap;
+  };
+  using SentencePiece = std::shared_ptr<const SentencePieceNormalizer>;
+  using Step = std::variant<NormalForm, Lowercase, StripAccents, Replace, Prepend, Strip, Nmt, ByteLetters, Precompiled,
+                            SentencePiece>;
 
-  static Result<Step> parse_step(const Json& json);
+  Status add(const Json& json);
+  Status add_replace(const Json& json);
+  Status add_precompiled(const Json& json);
   struct Apply;
 
   std::vector<Step> steps_;

@@ -50,16 +50,40 @@ Result<PostProcessor> parse_template(const Json& json) {
   return out;
 }
 
+/// BertProcessing, RobertaProcessing: "cls" in front and "sep" behind, each ["text", id].
+Result<TokenIds> end_ids(const Json& json, std::string_view key) {
+  const Json* pair = json.find(key);
+  const bool fits = pair && pair->is_array() && pair->as_array().size() == 2 && pair->as_array()[1].is_int();
+  const int64_t id = fits ? pair->as_array()[1].as_int() : -1;
+  if (id < 0 || id > std::numeric_limits<TokenId>::max()) {
+    return Error{ErrorCode::kInvalidModel,
+                 "post-processor " + component_type(json) + ": " + std::string(key) + " is no [text, id]"};
+  }
+  return TokenIds{static_cast<TokenId>(id)};
+}
+
+Result<PostProcessor> parse_ends(const Json& json) {
+  PostProcessor out;
+  COLIBRI_ASSIGN(out.prefix, end_ids(json, "cls"));
+  COLIBRI_ASSIGN(out.suffix, end_ids(json, "sep"));
+  return out;
+}
+
+Result<PostProcessor> parse_one(const Json& json) {
+  const std::string type = component_type(json);
+  if (type == "TemplateProcessing") return parse_template(json);
+  if (type == "BertProcessing" || type == "RobertaProcessing") return parse_ends(json);
+  return unsupported_component("post-processor", json);
+}
+
 }  // namespace
 
 Result<PostProcessor> PostProcessor::parse(const Json* json) {
   COLIBRI_ASSIGN(const auto parts, flatten(json, "processors"));
   PostProcessor all;
   for (const Json* part : parts) {
-    const std::string type = component_type(*part);
-    if (type == "ByteLevel") continue;  // only moves offsets
-    if (type != "TemplateProcessing") return unsupported_component("post-processor", *part);
-    COLIBRI_ASSIGN(const PostProcessor one, parse_template(*part));
+    if (component_type(*part) == "ByteLevel") continue;  // only moves offsets
+    COLIBRI_ASSIGN(const PostProcessor one, parse_one(*part));
     all.prefix.insert(all.prefix.begin(), one.prefix.begin(), one.prefix.end());
     all.suffix.insert(all.suffix.end(), one.suffix.begin(), one.suffix.end());
   }

@@ -172,6 +172,11 @@ Status PreTokenizer::add(const Json& json) {
     return add_regex(R"([\p{P}!-/:-@\[-`{-~])", behavior);
   }
   if (type == "Whitespace") return add_regex(R"(\w+|[^\w\s]+)", Behavior::kRemoved, true);
+  if (type == "CharDelimiterSplit") {
+    COLIBRI_ASSIGN(std::string delimiter, character_member(json, "delimiter"));
+    steps_.emplace_back(Split{Pattern::literal(std::move(delimiter)), Behavior::kRemoved, false});
+    return {};
+  }
   if (type == "WhitespaceSplit") return add_regex(R"(\s)", Behavior::kRemoved);
   return unsupported_component("pre-tokenizer", json);
 }
@@ -183,10 +188,10 @@ Result<PreTokenizer> PreTokenizer::parse(const Json* json) {
   return out;
 }
 
-Result<PreTokenizer> PreTokenizer::byte_level(const std::vector<std::string_view>& patterns) {
+Result<PreTokenizer> PreTokenizer::isolating(const std::vector<std::string_view>& patterns, bool byte_level) {
   PreTokenizer out;
   for (const std::string_view pattern : patterns) COLIBRI_TRY(out.add_regex(pattern, Behavior::kIsolated));
-  out.byte_level_ = true;
+  out.byte_level_ = byte_level;
   return out;
 }
 

@@ -32,8 +32,8 @@ class PreTokenizer {
  public:
   /// The member "pre_tokenizer" of a tokenizer.json; null or absent cuts nothing. Errors name what is not supported.
   static Result<PreTokenizer> parse(const Json* json);
-  /// Byte-level, with each pattern's matches isolated in turn.
-  static Result<PreTokenizer> byte_level(const std::vector<std::string_view>& patterns);
+  /// Each pattern's matches isolated in turn; `byte_level`: BPE is to work on bytes.
+  static Result<PreTokenizer> isolating(const std::vector<std::string_view>& patterns, bool byte_level);
 
   /// Cuts `pieces`, which holds the whole text as its only piece.
   void split(Pieces& pieces, RegexWorkspace& workspace) const;

@@ -1,7 +1,5 @@
 #include "text/tokenizer.h"
 
-#include <algorithm>
-
 #include "text/tables.h"
 #include "text/utf8.h"
 
@@ -48,31 +46,22 @@ class Encoding {
     pieces_.text = text;
     pieces_.at_start = at_start;
     tables_.pre_tokenizer.split(pieces_, workspace_);
-    for (const Pieces::Span span : pieces_.spans) tables_.bpe.encode(pieces_.view(span), scratch_, ids_);
+    for (const Pieces::Span span : pieces_.spans) tables_.model.encode(pieces_.view(span), scratch_, ids_);
   }
 
   const Tokenizer::Tables& tables_;
   const bool parse_special_;
   RegexWorkspace workspace_;
-  BpeScratch scratch_;
+  TokenModelScratch scratch_;
   Pieces pieces_;
   TokenIds ids_;
 };
 
 }  // namespace
 
-void Tokenizer::Tables::finish() {
-  RegexWorkspace workspace;
-  added.finish([&](std::string content) {
-    normalizer.apply(content, workspace);
-    return content;
-  });
-  vocab_size = static_cast<int32_t>(bpe.vocabulary().n_ids());
-  longest_spelling = bpe.vocabulary().longest();
-  for (const AddedToken& token : added.tokens()) {
-    vocab_size = std::max(vocab_size, token.id + 1);
-    longest_spelling = std::max(longest_spelling, token.content.size());
-  }
+Result<Tokenizer> Tokenizer::from_tables(Result<std::unique_ptr<Tables>> tables, const std::string& source) {
+  if (!tables.ok()) return std::move(tables).with_context(source).error();
+  return Tokenizer(std::move(tables).value());
 }
 
 TokenIds Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -94,12 +83,12 @@ int32_t Tokenizer::vocab_size() const { return tables_->vocab_size; }
 
 TokenId Tokenizer::find(std::string_view token) const {
   const AddedToken* added = tables_->added.find(token);
-  return added ? added->id : tables_->bpe.vocabulary().find(token);
+  return added ? added->id : tables_->model.vocabulary().find(token);
 }
 
 std::string_view Tokenizer::spelling(TokenId id) const {
   const AddedToken* added = tables_->added.find(id);
-  return added ? std::string_view(added->content) : tables_->bpe.vocabulary().spelling(id);
+  return added ? std::string_view(added->content) : tables_->model.vocabulary().spelling(id);
 }
 
 bool Tokenizer::is_special(TokenId id) const {
@@ -107,6 +96,7 @@ bool Tokenizer::is_special(TokenId id) const {
   return added && added->special;
 }
 
+const std::string& Tokenizer::note() const { return tables_->note; }
 TokenId Tokenizer::bos_id() const { return tables_->bos; }
 TokenId Tokenizer::eos_id() const { return tables_->eos; }
 

@@ -1,8 +1,9 @@
 // Tokenizer::from_json: a tokenizer from a tokenizer.json and a tokenizer_config.json.
 #include <algorithm>
-#include <charconv>
+#include <limits>
 
 #include "base/foreign_text.h"
+#include "text/added_token_list.h"
 #include "text/component.h"
 #include "text/post_processor.h"
 #include "text/tables.h"
@@ -68,9 +69,6 @@ bool is_nothing(const Json* value) {
 }
 
 Result<BpeOptions> read_options(const Json& model, const Vocabulary& vocabulary, bool byte_level) {
-  if (const std::string type = component_type(model); type != "BPE" && model.find("type")) {
-    return Error{ErrorCode::kUnsupported, "model type \"" + type + "\" is not supported; BPE is"};
-  }
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!is_nothing(model.find(key))) {
       return Error{ErrorCode::kUnsupported,
@@ -88,135 +86,117 @@ Result<BpeOptions> read_options(const Json& model, const Vocabulary& vocabulary,
   return options;
 }
 
-Result<AddedToken> read_added_token(const Json& json) {
-  COLIBRI_ASSIGN(std::string content, string_member(json, "content"));
-  AddedToken token;
-  token.content = std::move(content);
-  token.special = flag(json, "special", false);
-  token.normalized = flag(json, "normalized", !token.special);
-  token.single_word = flag(json, "single_word", false);
-  token.lstrip = flag(json, "lstrip", false);
-  token.rstrip = flag(json, "rstrip", false);
-  return token;
-}
-
-/// Added tokens with the ids that `tokenizers` gives them: that of the vocabulary, else the next free one. The ids that
-/// the files name are not looked at, as there.
-class AddedTokenList {
- public:
-  explicit AddedTokenList(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
-
-  void add(AddedToken token) {
-    if (token.content.empty() || contents_.count(token.content)) return;
-    token.id = vocabulary_.find(token.content);
-    if (token.id < 0) token.id = std::max(largest_ + 1, static_cast<TokenId>(vocabulary_.n_entries()));
-    largest_ = std::max(largest_, token.id);
-    contents_.emplace(token.content, token.id);
-    tokens_.push_back(std::move(token));
-  }
-
-  /// A token that the configuration gives a role: special, provided that it has an id.
-  void add_role(const Json* json) {
-    if (json && json->is_object()) json = json->find("content");
-    if (!json || !json->is_string() || vocabulary_.find(json->as_string()) < 0) return;
-    AddedToken token;
-    token.content = json->as_string();
-    token.special = true;
-    add(std::move(token));
-  }
-
-  const std::vector<AddedToken>& tokens() const { return tokens_; }
-
- private:
-  const Vocabulary& vocabulary_;
-  std::vector<AddedToken> tokens_;
-  std::unordered_map<std::string, TokenId> contents_;
-  TokenId largest_ = -1;
-};
-
 Status add_from_tokenizer(const Json& root, AddedTokenList& list) {
   const Json* entries = root.find_value("added_tokens");
   if (!entries) return {};
   if (!entries->is_array()) return invalid("added_tokens is no list");
   for (const Json& entry : entries->as_array()) {
-    COLIBRI_ASSIGN(AddedToken token, read_added_token(entry));
-    if (token.content.empty()) {
-      const Json* id = entry.find("id");
-      return invalid("added_tokens: the token with the id " + (id ? id->dump() : "?") + " has no content");
-    }
-    list.add(std::move(token));
+    const Json* id = entry.find("id");
+    COLIBRI_TRY(list.add(entry, id && id->is_int() ? id->as_int() : -1));
   }
   return {};
 }
 
-/// What transformers adds from tokenizer_config.json: added_tokens_decoder by id, then the tokens with a role.
-Status add_from_config(const Json& config, AddedTokenList& list) {
-  std::vector<std::pair<int64_t, const Json*>> entries;
-  if (const Json* decoder = config.find_value("added_tokens_decoder"); decoder && decoder->is_object()) {
-    for (const auto& [key, entry] : decoder->as_object()) {
-      int64_t id = 0;
-      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
-      if (error != std::errc() || end != key.data() + key.size()) {
-        return invalid("tokenizer_config.json: added_tokens_decoder: \"" + key + "\" is no id");
-      }
-      entries.emplace_back(id, &entry);
+/// The scores of [["piece", score], ...]; the index is the id.
+Result<std::vector<double>> read_scores(const Json::Array& entries) {
+  std::vector<double> scores;
+  scores.reserve(entries.size());
+  for (const Json& entry : entries) {
+    const bool pair = entry.is_array() && entry.as_array().size() == 2;
+    if (!pair || !entry.as_array()[0].is_string() || !entry.as_array()[1].is_number()) {
+      return invalid("vocab: " + entry.dump() + " is no [text, score]");
     }
+    scores.push_back(entry.as_array()[1].as_double());
   }
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [id, entry] : entries) {
-    COLIBRI_ASSIGN(AddedToken token, read_added_token(*entry));
-    list.add(std::move(token));
-  }
-  for (const char* role :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
-    list.add_role(config.find(role));
-  }
-  if (const Json* more = config.find("additional_special_tokens"); more && more->is_array()) {
-    for (const Json& token : more->as_array()) list.add_role(&token);
-  }
-  return {};
+  return scores;
 }
 
-Result<std::unique_ptr<Tokenizer::Tables>> build_model(const Json& root, const Json& config, size_t file_bytes,
-                                                       bool byte_level) {
-  const Json* model = root.find("model");
-  if (!model || !model->is_object()) return invalid("lacks the object model");
-  COLIBRI_ASSIGN(auto vocabulary, read_vocabulary(*model, file_bytes));
-  COLIBRI_ASSIGN(const auto options, read_options(*model, vocabulary, byte_level));
-  COLIBRI_ASSIGN(const auto rules, read_merges(*model));
-  AddedTokenList list(vocabulary);
-  COLIBRI_TRY(add_from_tokenizer(root, list));
-  COLIBRI_TRY(add_from_config(config, list));
-  const std::vector<AddedToken> added = list.tokens();
-  std::vector<std::string> special;
-  for (const AddedToken& token : added) {
-    if (token.special) special.push_back(token.content);
+Vocabulary read_pieces(const Json::Array& entries) {
+  size_t n_bytes = 0;
+  for (const Json& entry : entries) n_bytes += entry.as_array()[0].as_string().size();
+  Vocabulary vocabulary(entries.size(), entries.size(), n_bytes);
+  for (size_t id = 0; id < entries.size(); ++id) {
+    vocabulary.insert(static_cast<TokenId>(id), entries[id].as_array()[0].as_string());
   }
-  COLIBRI_ASSIGN(auto bpe, Bpe::create(std::move(vocabulary), rules, options, special));
-  auto tables = std::make_unique<Tokenizer::Tables>(std::move(bpe));
-  for (const AddedToken& token : added) COLIBRI_TRY(tables->added.add(token));
-  return tables;
+  return vocabulary;
 }
 
-TokenId role_id(const Tokenizer::Tables& tables, const Json* json) {
-  if (json && json->is_object()) json = json->find("content");
-  if (!json || !json->is_string()) return -1;
-  const AddedToken* added = tables.added.find(json->as_string());
-  return added ? added->id : tables.bpe.vocabulary().find(json->as_string());
-}
+/// One model of a tokenizer.json: its vocabulary first, on which the added tokens depend, and then the rest of it.
+class ModelReader {
+ public:
+  ModelReader(const Json& root, const Json& config) : root_(root), config_(config) {}
+
+  Result<std::unique_ptr<Tokenizer::Tables>> run(size_t file_bytes, bool byte_level) {
+    const Json* model = root_.find("model");
+    if (!model || !model->is_object()) return invalid("lacks the object model");
+    const Json* vocab = model->find("vocab");
+    std::string type = component_type(*model);
+    if (type.empty() && !model->find("type")) type = vocab && vocab->is_array() ? "Unigram" : "BPE";  // older files
+    if (type == "BPE") return bpe(*model, file_bytes, byte_level);
+    if (type != "Unigram") {
+      return Error{ErrorCode::kUnsupported, "model type \"" + type + "\" is not supported; BPE and Unigram are"};
+    }
+    if (byte_level) return Error{ErrorCode::kUnsupported, "model Unigram with the pre-tokenizer ByteLevel"};
+    if (!vocab || !vocab->is_array()) return invalid("model lacks the list vocab");
+    return unigram(*model, vocab->as_array());
+  }
+
+ private:
+  Result<std::unique_ptr<Tokenizer::Tables>> bpe(const Json& model, size_t file_bytes, bool byte_level) {
+    COLIBRI_ASSIGN(auto vocabulary, read_vocabulary(model, file_bytes));
+    COLIBRI_ASSIGN(const auto options, read_options(model, vocabulary, byte_level));
+    COLIBRI_ASSIGN(const auto rules, read_merges(model));
+    AddedTokenList list(vocabulary, AddedTokenList::Ids::kOfVocabulary);
+    COLIBRI_TRY(read_added(list));
+    COLIBRI_ASSIGN(auto bpe, Bpe::create(std::move(vocabulary), rules, options, list.special()));
+    return Tokenizer::Tables::create(std::move(bpe), list.tokens());
+  }
+
+  Result<std::unique_ptr<Tokenizer::Tables>> unigram(const Json& model, const Json::Array& entries) {
+    COLIBRI_ASSIGN(auto scores, read_scores(entries));
+    Vocabulary vocabulary = read_pieces(entries);
+    AddedTokenList list(vocabulary, AddedTokenList::Ids::kOfVocabulary);
+    COLIBRI_TRY(read_added(list));
+    UnigramOptions options;
+    options.byte_fallback = flag(model, "byte_fallback", false);
+    const Json* unknown = model.find("unk_id");
+    if (unknown && unknown->is_int() && unknown->as_int() >= 0 &&
+        unknown->as_int() < static_cast<int64_t>(scores.size())) {
+      options.unknown = static_cast<TokenId>(unknown->as_int());
+    }
+    double worst = std::numeric_limits<double>::infinity();
+    for (const double score : scores) worst = std::min(worst, score);
+    options.unknown_score = worst - kUnknownPenalty;
+    std::vector<bool> usable(scores.size(), true);
+    if (options.unknown >= 0) usable[static_cast<size_t>(options.unknown)] = false;
+    for (const std::string& text : list.special()) {
+      if (const TokenId id = vocabulary.find(text); id >= 0) usable[static_cast<size_t>(id)] = false;
+    }
+    COLIBRI_ASSIGN(auto made, Unigram::create(std::move(vocabulary), std::move(scores), usable, options));
+    return Tokenizer::Tables::create(std::move(made), list.tokens());
+  }
+
+  Status read_added(AddedTokenList& list) const {
+    COLIBRI_TRY(add_from_tokenizer(root_, list));
+    return list.add_from_config(config_);
+  }
+
+  const Json& root_;
+  const Json& config_;
+};
 
 Result<std::unique_ptr<Tokenizer::Tables>> build(std::string_view text, const Json& config) {
   COLIBRI_ASSIGN(const Json root, parse_json_file(text));
   COLIBRI_ASSIGN(auto pre_tokenizer, PreTokenizer::parse(root.find("pre_tokenizer")));
-  COLIBRI_ASSIGN(auto tables, build_model(root, config, text.size(), pre_tokenizer.is_byte_level()));
+  COLIBRI_ASSIGN(auto tables, ModelReader(root, config).run(text.size(), pre_tokenizer.is_byte_level()));
   tables->pre_tokenizer = std::move(pre_tokenizer);
   COLIBRI_ASSIGN(tables->normalizer, Normalizer::parse(root.find("normalizer")));
   COLIBRI_ASSIGN(tables->decoder, Decoder::parse(root.find("decoder")));
   COLIBRI_ASSIGN(auto around, PostProcessor::parse(root.find("post_processor")));
   tables->prefix = std::move(around.prefix);
   tables->suffix = std::move(around.suffix);
-  tables->bos = role_id(*tables, config.find("bos_token"));
-  tables->eos = role_id(*tables, config.find("eos_token"));
+  tables->bos = tables->role_id(config.find("bos_token"));
+  tables->eos = tables->role_id(config.find("eos_token"));
   tables->finish();
   for (const TokenIds* ids : {&tables->prefix, &tables->suffix}) {
     for (const TokenId id : *ids) {
@@ -229,9 +209,7 @@ Result<std::unique_ptr<Tokenizer::Tables>> build(std::string_view text, const Js
 }  // namespace
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json, const Json& config, const std::string& source) {
-  auto tables = build(tokenizer_json, config);
-  if (!tables.ok()) return std::move(tables).with_context(source).error();
-  return Tokenizer(std::move(tables).value());
+  return from_tables(build(tokenizer_json, config), source);
 }
 
 }  // namespace colibri::text

@@ -182,10 +182,16 @@ TEST(TokenizerErrors, NameTheFileAndThePart) {
   parts.model = R"(,"continuing_subword_prefix":"##")";
   EXPECT_NE(error_of(parts).find("continuing_subword_prefix \"##\""), std::string::npos);
   parts = Parts();
-  parts.rest = R"(,"normalizer":{"type":"Precompiled"})";
-  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: normalizer \"Precompiled\" is not supported");
-  parts.rest = R"(,"post_processor":{"type":"BertProcessing"})";
-  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: post-processor \"BertProcessing\" is not supported");
+  parts.rest = R"(,"normalizer":{"type":"BertNormalizer"})";
+  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: normalizer \"BertNormalizer\" is not supported");
+  parts.rest = R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"AAA"})";
+  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: precompiled_charsmap is no base64");
+  parts.rest = R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="})";
+  EXPECT_NE(error_of(parts).find("a trie of 4294967295 bytes in 4 bytes"), std::string::npos);
+  parts.rest = R"(,"post_processor":{"type":"Unheard"})";
+  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: post-processor \"Unheard\" is not supported");
+  parts.rest = R"(,"post_processor":{"type":"BertProcessing","cls":["a",0],"sep":["b"]})";
+  EXPECT_EQ(error_of(parts), "dir/tokenizer.json: post-processor BertProcessing: sep is no [text, id]");
   parts.rest = R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}},
       {"Sequence":{"id":"A"}}],"special_tokens":{"x":{"ids":[7]}}})";
   EXPECT_EQ(error_of(parts), "dir/tokenizer.json: post-processor: there is no token 7");
@@ -221,9 +227,12 @@ TEST(TokenizerErrors, HostileIdsAndMergesAreRefused) {
 
 TEST(TokenizerErrors, AGgufFileThatCannotBeReadSaysWhy) {
   GgufVocabulary v;
-  v.model = "llama";
-  EXPECT_NE(Tokenizer::from_gguf(v, "f.gguf").error().message.find("f.gguf: tokenizer.ggml.model \"llama\""),
-            std::string::npos);
+  for (const char* model : {"bert", "rwkv", "plamo2", ""}) {
+    v.model = model;
+    const auto refused = Tokenizer::from_gguf(v, "f.gguf");
+    EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+    EXPECT_EQ(refused.error().message.find("f.gguf: tokenizer.ggml.model \"" + v.model + "\""), 0u);
+  }
   v.model = "gpt2";
   v.pre = "nonsense";
   const std::string message = Tokenizer::from_gguf(v, "f.gguf").error().message;
@@ -299,11 +308,12 @@ TEST(Tokenizer, EveryKnownGgufPatternCompilesAndKeepsTheText) {
   size_t n = 0;
   for (std::string name; std::getline(names, name, ','); ++n) {
     v.pre = name.front() == ' ' ? name.substr(1) : name;
+    if (v.pre == "gemma4" || v.pre == "sarvam-moe" || v.pre == "granite-embed-multi-311m") continue;  // no bytes
     const auto tokenizer = Tokenizer::from_gguf(v, "f");
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
     EXPECT_GE(tokenizer->encode(text).size(), text.size() - 1) << v.pre;  // NFC may join a and its accent
   }
-  EXPECT_GT(n, 40u);
+  EXPECT_GE(n, 90u);
 }
 
 TEST(Tokenizer, UserTextCannotBecomeASpecialToken) {

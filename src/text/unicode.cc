@@ -114,6 +114,21 @@ void normalize(NormalForm form, std::string& text) {
   for (const utf8proc_int32_t c : characters) append_utf8(static_cast<char32_t>(c), text);
 }
 
+void each_grapheme(std::string_view text, const std::function<void(std::string_view)>& visit) {
+  size_t begin = 0;
+  utf8proc_int32_t previous = 0, state = 0;
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t start = pos;
+    const auto c = static_cast<utf8proc_int32_t>(next_character(text, pos));
+    if (start > 0 && utf8proc_grapheme_break_stateful(previous, c, &state)) {
+      visit(text.substr(begin, start - begin));
+      begin = start;
+    }
+    previous = c;
+  }
+  if (begin < text.size()) visit(text.substr(begin));
+}
+
 void lowercase(std::string& text) {
   std::string out;
   out.reserve(text.size());

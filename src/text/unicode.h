@@ -3,6 +3,7 @@
 // Used by normalisers and added tokens; the pre-tokeniser asks PCRE2 instead. Thread-safety: free functions.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 /// Time is O(n log n) whatever the order of the marks. REQUIRES: valid UTF-8.
 void normalize(NormalForm form, std::string& text);
+
+/// Calls visit(grapheme) for each extended grapheme cluster in turn. REQUIRES: valid UTF-8.
+void each_grapheme(std::string_view text, const std::function<void(std::string_view)>& visit);
 
 /// Full lower case, character by character (no final sigma). REQUIRES: valid UTF-8.
 void lowercase(std::string& text);

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cli.harness import BIN, DEMO, TOKENIZER, CliTest, clean_environment, colibri
 
+FILES = Path(__file__).resolve().parents[1] / "data" / "tokenizer_files"
 TEXTS = ["Hello, world!", "", " leading and trailing ", "line\nfeeds\r\n\n", "\t tabs \u00a0", "h\u00e9llo \u4f60\u597d \U0001f426", "\u2028\u0085 separators",
          "nul \0 byte", "<|im_start|>user\nHi<|im_end|>", "x" * 5000, "\"quotes\" and \\ backslashes"]
 CHAT = {"messages": [{"role": "user", "content": "Hi\nthere"}], "add_generation_prompt": True}
@@ -25,6 +26,12 @@ class TokenizeTest(CliTest):
             ids = self.run_ok("tokenize", model, input="Once upon a time\n")
             self.assertRegex(ids.decode(), r"^\d+( \d+)*\n$")
             self.assertEqual(b"Once upon a time\n", self.run_ok("detokenize", model, input=ids))
+
+    def test_a_folder_needs_no_tokenizer_json(self):
+        for name in ("bpe", "tiktoken", "tekken"):
+            ids = self.run_ok("tokenize", FILES / name, input="Once upon a time\n")
+            self.assertEqual(b"Once upon a time\n", self.run_ok("detokenize", FILES / name, input=ids))
+        self.assert_fails(3, "tokenize", FILES, input="x", names=("tokenizer_files",))
 
     def test_one_line_per_value_both_ways(self):
         for model in (DEMO, TOKENIZER):
