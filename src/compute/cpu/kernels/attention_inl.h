@@ -19,7 +19,7 @@ namespace {
 
 /// Keys [begin, end) of a tile; nothing when begin >= end.
 struct KeyRange {
-  int64_t begin = kKeyTileWidth, end = 0;
+  int64_t begin, end;
 
   bool empty() const { return begin >= end; }
   void widen(KeyRange other) {
@@ -29,6 +29,7 @@ struct KeyRange {
   int64_t first_panel() const { return begin / kLanes; }
   int64_t end_panel() const { return (end + kLanes - 1) / kLanes; }
 };
+constexpr KeyRange kNoKeys = {kKeyTileWidth, 0}, kAllKeys = {0, kKeyTileWidth};
 
 /// The parts of AttentionJob::scratch, and the running state of the softmax.
 struct AttentionWork {
@@ -39,12 +40,15 @@ struct AttentionWork {
   float* sums;           ///< [kAttentionRows][16] lanes
   float* out;            ///< [kAttentionRows][width]
   float* key_floats;     ///< a tile's keys, unless they are floats already
-  float* value_floats;   ///< a tile's values, likewise
+  float* value_floats;   ///< a tile's values, likewise; where its keys were, unless they are made of those: both would
+                         ///< not stay in the first-level cache
   float largest[kAttentionRows];
   int64_t row[kAttentionRows];                                         ///< of the segment
+  int64_t head[kAttentionRows];                                        ///< of the group
   int64_t first_visible[kAttentionRows], end_visible[kAttentionRows];  ///< positions
   // Of the tile at hand.
-  KeyRange seen[kAttentionRows];
+  bool whole = false;  ///< every item sees every key: then the next two are not filled in
+  KeyRange ranges[kAttentionRows];
   uint64_t seen_keys[kAttentionRows];  ///< within that range, when only some are allowed
   const float* keys = nullptr;
 
@@ -56,14 +60,15 @@ struct AttentionWork {
         sums(probabilities + kAttentionRows * kKeyTileWidth),
         out(sums + kAttentionRows * kLanes),
         key_floats(out + kAttentionRows * width),
-        value_floats(key_floats + kKeyTileWidth * whole_panels(j.kv.key_dim)) {}
+        value_floats(j.kv.latent ? key_floats + kKeyTileWidth * whole_panels(j.kv.key_dim) : key_floats) {}
 
-  int64_t head(int64_t item) const { return (job.first_item + item) % job.group; }
-  const float* query(int64_t item) const { return job.q + row[item] * job.q_stride + head(item) * job.kv.key_dim; }
-  float* output(int64_t item) const { return job.out + row[item] * job.out_stride + head(item) * job.kv.value_dim; }
+  const float* query(int64_t item) const { return job.q + row[item] * job.q_stride + head[item] * job.kv.key_dim; }
+  float* output(int64_t item) const { return job.out + row[item] * job.out_stride + head[item] * job.kv.value_dim; }
+  KeyRange seen_by(int64_t item) const { return whole ? kAllKeys : ranges[item]; }
   KeyRange seen_by(int64_t first, int64_t items) const {
-    KeyRange all;
-    for (int64_t i = first; i < first + items; ++i) all.widen(seen[i]);
+    if (whole) return kAllKeys;
+    KeyRange all = kNoKeys;
+    for (int64_t i = first; i < first + items; ++i) all.widen(ranges[i]);
     return all;
   }
 };
@@ -92,10 +97,11 @@ void pack_queries(const AttentionWork& work, int64_t first, int64_t rows) {
   }
 }
 
-/// The positions that an item sees, as far as its own decides.
+/// Where an item is, and the positions that it sees as far as its own decides.
 void place_item(AttentionWork& work, int64_t item) {
   const AttentionJob& job = work.job;
   work.row[item] = (job.first_item + item) / job.group;
+  work.head[item] = (job.first_item + item) % job.group;
   const int64_t position = job.first_position + work.row[item];
   int64_t first = 0;
   if (job.window > 0 && position >= job.window) first = position - job.window + 1;
@@ -111,7 +117,7 @@ void start_item(AttentionWork& work, int64_t item) {
   store(sums, zero());
   for (int64_t d = 0; d < work.width; d += kLanes) store(work.out + item * work.width + d, zero());
   if (work.job.sinks == nullptr) return;
-  work.largest[item] = work.job.sinks[work.head(item)];
+  work.largest[item] = work.job.sinks[work.head[item]];
   sums[0] = 1.0f;
 }
 
@@ -125,24 +131,27 @@ void start_attention(AttentionWork& work) {
 
 /// Of the visible keys, those that are allowed.
 COLIBRI_INLINE void look_at_allowed(AttentionWork& work, int64_t item, int64_t first_key) {
-  KeyRange& seen = work.seen[item];
+  KeyRange& seen = work.ranges[item];
   if (seen.empty()) return;
   const uint64_t word = work.job.allowed[work.row[item] * work.job.allowed_stride + first_key / kKeyTileWidth];
   const uint64_t keys = word >> seen.begin << seen.begin << (kKeyTileWidth - seen.end) >> (kKeyTileWidth - seen.end);
   work.seen_keys[item] = keys;
-  seen = KeyRange{};
+  seen = kNoKeys;
   if (keys != 0) seen = {__builtin_ctzll(keys), kKeyTileWidth - __builtin_clzll(keys)};
 }
 
 /// What the items see of a tile; the result is what any of them sees.
 KeyRange look_at_tile(AttentionWork& work, int64_t first_key) {
-  for (int64_t item = 0; item < work.job.items; ++item) {
+  const int64_t items = work.job.items;
+  work.whole = work.job.allowed == nullptr && work.first_visible[items - 1] <= first_key &&
+               work.end_visible[0] >= first_key + kKeyTileWidth;
+  for (int64_t item = 0; item < items && !work.whole; ++item) {
     const int64_t begin = work.first_visible[item] - first_key, end = work.end_visible[item] - first_key;
     const KeyRange seen = {begin > 0 ? begin : 0, smaller(end, kKeyTileWidth)};
-    work.seen[item] = seen.empty() ? KeyRange{} : seen;
+    work.ranges[item] = seen.empty() ? kNoKeys : seen;
     if (work.job.allowed != nullptr) look_at_allowed(work, item, first_key);
   }
-  return work.seen_by(0, work.job.items);
+  return work.seen_by(0, items);
 }
 
 void score_keys(AttentionWork& work, unsigned char* stored, KeyRange keys) {
@@ -206,7 +215,7 @@ void soften_row(AttentionWork& work, int64_t item) {
     const F32x16 cap = broadcast(work.job.soft_cap);
     for (int i = 0; i < kTileVectors; ++i) scores[i] = mul(hyperbolic_tangent(div(scores[i], cap)), cap);
   }
-  const KeyRange seen = work.seen[item];
+  const KeyRange seen = work.seen_by(item);
   if (work.job.allowed != nullptr) {
     hide_keys(work.seen_keys[item], scores);
   } else if (seen.begin > 0 || seen.end < kKeyTileWidth) {
@@ -235,7 +244,7 @@ void soften_row(AttentionWork& work, int64_t item) {
 
 void soften_scores(AttentionWork& work) {
   for (int64_t item = 0; item < work.job.items; ++item) {
-    if (!work.seen[item].empty()) {
+    if (!work.seen_by(item).empty()) {
       soften_row(work, item);
     } else {
       for (int i = 0; i < kKeyTileWidth; i += kLanes) store(work.probabilities + item * kKeyTileWidth + i, zero());
