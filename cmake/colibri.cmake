@@ -25,6 +25,13 @@ endif()
 find_package(Threads REQUIRED)
 target_link_libraries(colibri_flags INTERFACE Threads::Threads)
 
+# What test programs link. Only in the test's own files: what they do need not be fast, but there are many of them.
+if(COLIBRI_TESTS)
+  add_library(colibri_gtest INTERFACE)
+  target_link_libraries(colibri_gtest INTERFACE GTest::gtest GTest::gtest_main)
+  target_compile_options(colibri_gtest INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endif()
+
 # colibri_layer(NAME deps...): object library colibri_NAME from every .cc of the folder (subfolders named in
 # COLIBRI_SUBDIRS included) except *_test.cc; the *_test.cc become one test program NAME_test.
 function(colibri_layer name)
@@ -41,7 +48,7 @@ function(colibri_layer name)
   target_link_libraries(colibri_${name} PUBLIC colibri_flags ${ARG_DEPS} PRIVATE ${ARG_LIBS})
   if(COLIBRI_TESTS AND tests)
     add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE colibri_${name} GTest::gtest GTest::gtest_main)
+    target_link_libraries(${name}_test PRIVATE colibri_${name} colibri_gtest)
     target_compile_definitions(${name}_test PRIVATE COLIBRI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)

@@ -1,4 +1,6 @@
 // The levels of x86-64. avx512 means with VNNI: processors with AVX-512 alone run avx2.
+#include <algorithm>
+
 #include "compute/cpu/isa.h"
 
 namespace colibri::compute {
@@ -14,21 +16,18 @@ bool has_avx_vnni(const CpuFeatures& f) { return f.avx2 && f.avx_vnni; }
 bool has_avx512(const CpuFeatures& f) { return f.avx2 && f.avx512_vnni; }
 bool has_amx(const CpuFeatures& f) { return has_avx512(f) && f.amx_int8; }
 
-#ifdef COLIBRI_AMX
-constexpr const KernelTable* kAmx = &kAmxKernels;
-#else
-constexpr const KernelTable* kAmx = nullptr;  // the compiler does not know it
-#endif
-
+// COLIBRI_Amx and so on: the kernels, or nullptr in a build without them (CMakeLists.txt).
 constexpr Isa kIsas[] = {
-    {"amx", has_amx, platform::tiles_permitted, kAmx, true, &kAvx512RecurrentKernels},
-    {"avx512", has_avx512, nullptr, &kAvx512Kernels, true, &kAvx512RecurrentKernels},
-    {"avxvnni", has_avx_vnni, nullptr, &kAvxVnniKernels, true, &kAvx2RecurrentKernels},
-    {"avx2", has_avx2, nullptr, &kAvx2Kernels, true, &kAvx2RecurrentKernels},
-    {"sse4", has_sse4, nullptr, &kSse4Kernels, true, &kSse4RecurrentKernels},
+    {"amx", has_amx, platform::tiles_permitted, COLIBRI_Amx, true, COLIBRI_Avx512Recurrent},
+    {"avx512", has_avx512, nullptr, COLIBRI_Avx512, true, COLIBRI_Avx512Recurrent},
+    {"avxvnni", has_avx_vnni, nullptr, COLIBRI_AvxVnni, true, COLIBRI_Avx2Recurrent},
+    {"avx2", has_avx2, nullptr, COLIBRI_Avx2, true, COLIBRI_Avx2Recurrent},
+    {"sse4", has_sse4, nullptr, COLIBRI_Sse4, true, COLIBRI_Sse4Recurrent},
     {"neon", never, nullptr, nullptr, false, nullptr},
     {"scalar", always, nullptr, &kScalarKernels, true, &kScalarRecurrentKernels},
 };
+static_assert(std::ranges::all_of(kIsas, [](const Isa& i) { return i.kernels == nullptr || i.recurrent != nullptr; }),
+              "COLIBRI_LEVELS with avxvnni needs avx2, and with amx avx512");
 
 }  // namespace
 
