@@ -16,11 +16,11 @@ bool has_amx(const CpuFeatures& f) { return has_avx512(f) && f.amx_int8; }
 
 // COLIBRI_Amx and so on: the kernels, or nullptr in a build without them (CMakeLists.txt).
 constexpr Isa kIsas[] = {
-    {"amx", has_amx, platform::tiles_permitted, COLIBRI_Amx, true, &kAvx512RecurrentKernels},
-    {"avx512", has_avx512, nullptr, COLIBRI_Avx512, true, &kAvx512RecurrentKernels},
-    {"avxvnni", has_avx_vnni, nullptr, COLIBRI_AvxVnni, true, &kAvx2RecurrentKernels},
-    {"avx2", has_avx2, nullptr, COLIBRI_Avx2, true, &kAvx2RecurrentKernels},
-    {"sse4", has_sse4, nullptr, COLIBRI_Sse4, true, &kSse4RecurrentKernels},
+    {"amx", has_amx, platform::tiles_permitted, COLIBRI_Amx, true, COLIBRI_Avx512Recurrent},
+    {"avx512", has_avx512, nullptr, COLIBRI_Avx512, true, COLIBRI_Avx512Recurrent},
+    {"avxvnni", has_avx_vnni, nullptr, COLIBRI_AvxVnni, true, COLIBRI_Avx2Recurrent},
+    {"avx2", has_avx2, nullptr, COLIBRI_Avx2, true, COLIBRI_Avx2Recurrent},
+    {"sse4", has_sse4, nullptr, COLIBRI_Sse4, true, COLIBRI_Sse4Recurrent},
     {"neon", never, nullptr, nullptr, false, nullptr},
     {"scalar", always, nullptr, &kScalarKernels, true, &kScalarRecurrentKernels},
 };
