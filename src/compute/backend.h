@@ -19,6 +19,9 @@
 //   - recurrent mixers: compute/recurrent.h
 //   - online softmax: tiles of kKeyTile keys that start at absolute positions; a sink is the first term, before any
 //     tile. A key that a row does not see adds exactly nothing, so tiles that nobody sees may be left out
+//     keys that stand for several positions are one more run of tiles behind those of the positions
+//   - residual streams: chains of fused multiply-adds over the streams, ascending; sums of their weights likewise, of
+//     plain additions
 //   - index scores: one chain of fused multiply-adds over the heads in ascending order, starting from 0 (select_keys)
 // So results are equal bit by bit for any --isa, --threads and --prefill-chunk.
 //
@@ -35,6 +38,7 @@
 #include "base/result.h"
 #include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
+#include "compute/cpu/kernels/streams.h"
 #include "compute/recurrent.h"
 #include "tensor/kv_view.h"
 #include "tensor/packed.h"
@@ -97,6 +101,8 @@ struct AttentionSegment {
   int64_t first_row = 0;
   int64_t n_rows = 0;
   int64_t first_position = 0;
+  KvView entries{};  ///< more keys, each for `rate` positions; shaped like kv, or without data
+  int64_t rate = 1;  ///< a row at position p sees entry e if e < (p + 1) / rate
 };
 
 /// A set of positions for each row of a batch: bit p % 64 of word p / 64 stands for position p.
@@ -111,7 +117,7 @@ struct AttentionParams {
   float scale = 1.0f;
   int64_t window = 0;            ///< i - j < window; 0: all
   int64_t chunk = 0;             ///< j / chunk == i / chunk; 0: all
-  KeySets allowed{};             ///< j is in the set of the query's row; without words: all
+  KeySets allowed{};             ///< j is in the set of the query's row; without words: all. With entries: of these
   const float* sinks = nullptr;  ///< [n_heads]: logits that take part in the softmax but have no value; or null
   float soft_cap = 0;            ///< scores are soft_cap * tanh(scale * q k / soft_cap); 0: scale * q k
 };
@@ -188,9 +194,20 @@ class Backend {
   /// Sparse attention: each row's top_k positions by descending score, equal ones (-0 equals +0) by ascending position,
   /// NaN last; all positions up to the row's own where there are no more than top_k. Sets every word of `chosen`.
   ///   score of a key = sum over the index heads of weights[row, head] * max(0, q[row, head] key)
-  /// q [rows, heads * key_dim], weights [rows, heads]; the views have one KV head, all positions and no values.
+  /// q [rows, heads * key_dim], weights [rows, heads]; the views have one KV head, all positions and no values. With a
+  /// rate above 1 their keys are entries: positions are numbers of entries, and a row's own is its last visible one.
   virtual void select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
                            KeySets chosen) = 0;
+  /// Hyper-connections (mHC, arXiv 2512.24880). `weights` [rows, n] or [rows, (2 + n) n], in place of their logits:
+  ///   read   [n]: sigmoid(logit * scale[0] + base) + eps
+  ///   added  [n]: 2 * sigmoid(logit * scale[1] + base)
+  ///   mixed  [n, n]: softmax over each row of (logit * scale[2] + base), plus eps; then each column is divided by its
+  ///          sum + eps, and after that, iterations - 1 times, each row and then each column
+  virtual void stream_weights(Rows weights, const StreamParams& params) = 0;
+  /// out = sum over the streams s of read[s] * x_s. x [rows, n * width], out [rows, width].
+  virtual void collapse_streams(Rows x, Rows weights, Rows out) = 0;
+  /// x_k = added[k] * y + sum over the streams j of mixed[j, k] * x_j.
+  virtual void expand_streams(Rows x, Rows weights, Rows y) = 0;
   /// Chooses experts. logits [rows, n_experts] -> ids and weights [rows, top_k]; REQUIRES check_router(params).ok().
   ///   keys:    the logits, which every score orders alike; with a bias, or with groups that are ranked by a sum, the
   ///            scores (softmax: divided by the sum over all experts) plus the bias
@@ -247,6 +264,9 @@ class Backend {
   /// S = S * e^(dt * a) + dt * x (x) B; out = S C + d * x. out [rows, n_heads * head_dim].
   virtual void mamba2(const Mamba2Inputs& in, std::span<const RecurrentSegment> segments, const Mamba2Params& params,
                       Columns out) = 0;
+  /// The entries that the segments' rows complete. kv, gate [rows, params.row_width()], out [.., params.channels].
+  virtual void compress(Columns kv, Columns gate, std::span<const CompressSegment> segments,
+                        const CompressParams& params, Columns out) = 0;
   /// x, gate, out of one shape.
   virtual void gated_norm(Columns x, Columns gate, const GatedNormParams& params, Columns out) = 0;
 };

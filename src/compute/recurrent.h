@@ -8,6 +8,8 @@
 //   - delta rule: the state times its decay is rounded; products of state with k and with q are chains of fused
 //     multiply-adds over the key channels, ascending, starting from 0; a state takes k * delta in one more
 //   - Mamba-2: likewise over the state's channels; the chain of an output ends with D * x
+//   - pooling: over the rows in ascending position, one chain of additions of e^(gate - largest), one of fused
+//     multiply-adds of that and the values, both starting from 0; then the quotient
 // Thread-safety: plain values. Ownership: views and weights belong to the caller and must last as long as the call.
 #pragma once
 
@@ -98,6 +100,30 @@ struct Mamba2Inputs {
   Columns b;   ///< [rows, n_groups * state_size]
   Columns c;   ///< likewise
   Columns dt;  ///< [rows, n_heads], as projected
+};
+
+/// Pooling of the rows of runs of positions (DeepSeek-V4). Entry e is, by channel, the sum of value * weight over the
+/// rows of positions [e * rate, (e + 1) * rate), where the weights are the softmax of gate + bias over them. With
+/// overlap rows have two halves of channels: the second counts for the row's own entry, the first for the one after it.
+struct CompressParams {
+  int64_t rate = 0;
+  bool overlap = false;
+  int64_t channels = 0;         ///< of an entry
+  const float* bias = nullptr;  ///< [rate, row_width()], by place in the run
+
+  int64_t row_width() const { return (overlap ? 2 : 1) * channels; }
+  int64_t state_floats() const { return (overlap ? 2 : 1) * rate * 2 * row_width(); }
+};
+/// A run of rows of one sequence at consecutive positions, and its state. The first entry that they complete goes to
+/// row first_entry of the outputs, the others behind it.
+struct CompressSegment {
+  float* state = nullptr;
+  int64_t first_row = 0;
+  int64_t n_rows = 0;
+  int64_t first_position = 0;
+  int64_t first_entry = 0;
+
+  int64_t n_entries(int64_t rate) const { return (first_position + n_rows) / rate - first_position / rate; }
 };
 
 /// How a gated norm combines its parts; RMS is over each group of columns.

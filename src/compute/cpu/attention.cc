@@ -43,6 +43,12 @@ bool holds_visible(const AttentionSegment& s, const AttentionParams& p) {
   return reach > 0 && reach + s.n_rows - 1 <= s.kv.capacity;
 }
 
+/// The kernels read both alike.
+bool same_shape(const KvView& a, const KvView& b) {
+  return a.type == b.type && a.kv_heads == b.kv_heads && a.key_dim == b.key_dim && a.value_dim == b.value_dim &&
+         a.latent == b.latent;
+}
+
 void check_attention(const AttentionSegment& s, const AttentionParams& p, const BackendLimits& limits, Rows q,
                      Rows out) {
   COLIBRI_CHECK(s.kv.key_dim <= limits.key_dim && s.kv.value_dim <= limits.value_dim && s.kv.value_dim > 0);
@@ -50,7 +56,9 @@ void check_attention(const AttentionSegment& s, const AttentionParams& p, const 
   COLIBRI_CHECK(p.n_heads % s.kv.kv_heads == 0 && holds_visible(s, p));
   COLIBRI_CHECK(s.first_row + s.n_rows <= q.rows && out.rows == q.rows);
   COLIBRI_CHECK(q.width == int64_t{p.n_heads} * s.kv.key_dim && out.width == int64_t{p.n_heads} * s.kv.value_dim);
-  COLIBRI_CHECK(p.allowed.words == nullptr || s.first_position + s.n_rows <= p.allowed.words_per_row * kKeyTile);
+  const int64_t end = s.first_position + s.n_rows, sets = s.entries.data != nullptr ? end / s.rate : end;
+  COLIBRI_CHECK(p.allowed.words == nullptr || sets <= p.allowed.words_per_row * kKeyTile);
+  COLIBRI_CHECK(s.entries.data == nullptr || (s.rate > 0 && sets <= s.entries.capacity && same_shape(s.entries, s.kv)));
 }
 
 AttentionJob attention_job(const AttentionSegment& s, const AttentionParams& p, Rows q, Rows out) {
@@ -67,6 +75,7 @@ AttentionJob attention_job(const AttentionSegment& s, const AttentionParams& p, 
   job.first_position = s.first_position;
   job.scale = p.scale;
   job.soft_cap = p.soft_cap;
+  if (s.entries.data != nullptr) job.rate = s.rate;
   return job;
 }
 
@@ -75,6 +84,7 @@ void take_task(const AttentionSegment& s, const AttentionBlocks& b, int64_t bloc
   const int64_t head = task / b.blocks;
   const int64_t number = b.blocks - 1 - task % b.blocks;  // the last rows see most keys: begin with them
   job.kv = tiles_of(s.kv, head);
+  if (job.rate > 0) job.entries = tiles_of(s.entries, head);
   job.q += head * b.group * s.kv.key_dim;
   job.out += head * b.group * s.kv.value_dim;
   if (job.sinks != nullptr) job.sinks += head * b.group;

@@ -28,7 +28,7 @@ const std::vector<std::unique_ptr<Backend>>& machines() {
 }
 
 // What a problem may have beside plain causal attention.
-enum Feature { kWindow, kChunk, kSparse, kSinks, kSoftCap, kLatent, kTwoWidths, kFeatures };
+enum Feature { kWindow, kChunk, kSparse, kSinks, kSoftCap, kLatent, kTwoWidths, kEntries, kFeatures };
 
 /// A sequence of n positions in one layer.
 struct Problem {
@@ -36,6 +36,8 @@ struct Problem {
   KvView shape;  ///< without memory
   int64_t n = 0;
   Block q, keys, values;
+  int64_t rate = 0;  ///< with entries: positions for each
+  Block entry_keys, entry_values;
   std::vector<float> sinks;
   std::vector<uint64_t> allowed;
 
@@ -47,8 +49,12 @@ struct Problem {
   bool sees(int64_t i, int64_t j) const {
     if (j > i || (params.window > 0 && i - j >= params.window)) return false;
     if (params.chunk > 0 && j / params.chunk != i / params.chunk) return false;
+    return rate > 0 || is_allowed(i, j);
+  }
+  bool sees_entry(int64_t i, int64_t e) const { return e < (i + 1) / rate && is_allowed(i, e); }
+  bool is_allowed(int64_t i, int64_t key) const {
     const KeySets& sets = params.allowed;
-    return sets.words == nullptr || (sets.words[i * sets.words_per_row + j / 64] >> j % 64 & 1) != 0;
+    return sets.words == nullptr || (sets.words[i * sets.words_per_row + key / 64] >> key % 64 & 1) != 0;
   }
 };
 
@@ -80,6 +86,11 @@ Problem random_problem(Random& random, unsigned features, KvType type) {
   p.q = random_block(random, p.n, int64_t{p.params.n_heads} * p.shape.key_dim, 4.0f);
   p.keys = random_block(random, p.n, int64_t{p.shape.kv_heads} * p.shape.key_dim, 2.0f);
   p.values = random_block(random, p.n, int64_t{p.shape.kv_heads} * p.shape.value_dim);
+  if (has(kEntries)) {
+    p.rate = 1 + random.below(random.below(2) == 0 ? 3 : 40);
+    p.entry_keys = random_block(random, p.n / p.rate, p.keys.width, 2.0f);
+    p.entry_values = random_block(random, p.n / p.rate, p.values.width);
+  }
   for (int h = 0; has(kSinks) && h < p.params.n_heads; ++h) p.sinks.push_back(6.0f * random.real());
   if (has(kSinks)) p.params.sinks = p.sinks.data();
   if (has(kSparse)) allow_some(random, p);
@@ -91,14 +102,19 @@ unsigned features_of(Random& random, int trial) {
   return trial < kFeatures ? 1u << trial : static_cast<unsigned>(random.bits() >> 40);
 }
 
-void append(Backend& backend, Problem& p, const KvView& view, int64_t first, int64_t count) {
+void append(Backend& backend, Block& keys, Block& values, const KvView& view, int64_t first, int64_t count) {
   const AttentionSegment s{view, 0, count, first};
-  const Rows values = p.shape.latent ? Rows{} : p.values.rows().slice(first, count);
-  backend.kv_append(p.keys.rows().slice(first, count), values, {&s, 1});
+  const Rows stored = view.latent ? Rows{} : values.rows().slice(first, count);
+  backend.kv_append(keys.rows().slice(first, count), stored, {&s, 1});
 }
 
-void attend(Backend& backend, Problem& p, const KvView& view, int64_t first, int64_t count, Rows out) {
-  const AttentionSegment s{view, 0, count, first};
+void append(Backend& backend, Problem& p, const KvView& view, int64_t first, int64_t count) {
+  append(backend, p.keys, p.values, view, first, count);
+}
+
+void attend(Backend& backend, Problem& p, const KvView& view, int64_t first, int64_t count, Rows out,
+            const KvView& entries = {}) {
+  const AttentionSegment s{view, 0, count, first, entries, p.rate};
   AttentionParams params = p.params;
   if (params.allowed.words != nullptr) params.allowed.words += first * params.allowed.words_per_row;
   backend.attention(p.q.rows().slice(first, count), {&s, 1}, params, out.slice(first, count));
@@ -114,11 +130,18 @@ Cache cache_of(const Problem& p, int64_t positions) {
 /// appended before.
 Block run(Backend& backend, Random& random, Problem& p, Cache& cache, int64_t start, int64_t most) {
   Block out(p.n, int64_t{p.params.n_heads} * p.shape.value_dim);
+  Cache entries = cache_of(p, std::max<int64_t>(1, p.rate > 0 ? p.n / p.rate : 0));
+  int64_t n_entries = 0;
   for (int64_t first = std::max<int64_t>(0, start - p.reach() + 1); first < p.n;) {
     const int64_t end = first < start ? start : p.n;
     const int64_t count = std::min(end - first, 1 + random.below(most));
     append(backend, p, cache.view, first, count);
-    if (first >= start) attend(backend, p, cache.view, first, count, out.rows());
+    const int64_t complete = p.rate > 0 ? (first + count) / p.rate : 0;
+    if (complete > n_entries)
+      append(backend, p.entry_keys, p.entry_values, entries.view, n_entries, complete - n_entries);
+    n_entries = complete;
+    const KvView& seen = p.rate > 0 ? entries.view : KvView{};
+    if (first >= start) attend(backend, p, cache.view, first, count, out.rows(), seen);
     first += count;
   }
   return out;
@@ -146,43 +169,51 @@ double dot(const float* a, const float* b, int64_t n) {
   return sum;
 }
 
-/// One head of one row, from the formulas. keys and values as the cache has them.
-std::vector<double> attend_plainly(const Problem& p, Rows keys, Rows values, int64_t i, int h) {
+/// Keys and values as the cache has them; those of a latent view are the first channels of the keys.
+struct Cached {
+  Block keys, values;
+
+  Cached(const Problem& p, const Block& k, const Block& v)
+      : keys(as_cached(k, p.shape.key_dim, p.shape.type)), values(as_cached(v, p.shape.value_dim, p.shape.type)) {
+    for (size_t head = 0; p.shape.latent && head < keys.values.size() / static_cast<size_t>(p.shape.key_dim); ++head)
+      std::copy_n(keys.values.data() + head * static_cast<size_t>(p.shape.key_dim), p.shape.value_dim,
+                  values.values.data() + head * static_cast<size_t>(p.shape.value_dim));
+  }
+};
+
+/// One head of one row, from the formulas.
+std::vector<double> attend_plainly(const Problem& p, Cached& positions, Cached& entries, int64_t i, int h) {
   const int64_t head = h / p.group(), k = p.shape.key_dim, v = p.shape.value_dim;
-  std::vector<double> scores(static_cast<size_t>(i + 1), -INFINITY), out(static_cast<size_t>(v));
+  std::vector<std::pair<const float*, const float*>> seen;
+  for (int64_t j = 0; j <= i; ++j)
+    if (p.sees(i, j))
+      seen.emplace_back(positions.keys.rows().row(j) + head * k, positions.values.rows().row(j) + head * v);
+  for (int64_t e = 0; p.rate > 0 && e < p.n / p.rate; ++e)
+    if (p.sees_entry(i, e))
+      seen.emplace_back(entries.keys.rows().row(e) + head * k, entries.values.rows().row(e) + head * v);
+
+  std::vector<double> scores, out(static_cast<size_t>(v));
   double largest = p.params.sinks != nullptr ? static_cast<double>(p.params.sinks[h]) : -INFINITY;
-  for (int64_t j = 0; j <= i; ++j) {
-    if (!p.sees(i, j)) continue;
-    double score =
-        static_cast<double>(p.params.scale) * dot(p.q.values.data() + i * p.q.width + h * k, keys.row(j) + head * k, k);
+  for (const auto& [key, value] : seen) {
+    double score = static_cast<double>(p.params.scale) * dot(p.q.values.data() + i * p.q.width + h * k, key, k);
     const double cap = static_cast<double>(p.params.soft_cap);
     if (cap > 0) score = cap * std::tanh(score / cap);
-    largest = std::max(largest, scores[static_cast<size_t>(j)] = score);
+    scores.push_back(score);
+    largest = std::max(largest, score);
   }
   double sum = p.params.sinks != nullptr ? std::exp(static_cast<double>(p.params.sinks[h]) - largest) : 0;
   for (double& score : scores) sum += score = std::exp(score - largest);
-  for (int64_t j = 0; j <= i; ++j)
+  for (size_t j = 0; j < seen.size(); ++j)
     for (int64_t c = 0; c < v; ++c)
-      out[static_cast<size_t>(c)] +=
-          scores[static_cast<size_t>(j)] / sum * static_cast<double>(values.row(j)[head * v + c]);
+      out[static_cast<size_t>(c)] += scores[j] / sum * static_cast<double>(seen[j].second[c]);
   return out;
 }
 
-/// Values of a latent view: the first channels of the keys.
-Block first_channels(const Problem& p, const Block& keys) {
-  Block values(p.n, int64_t{p.shape.kv_heads} * p.shape.value_dim);
-  for (int64_t row = 0; row < p.n * p.shape.kv_heads; ++row)
-    std::copy_n(keys.values.data() + row * p.shape.key_dim, p.shape.value_dim,
-                values.values.data() + row * p.shape.value_dim);
-  return values;
-}
-
 void expect_formulas(Problem& p, Block& got) {
-  Block keys = as_cached(p.keys, p.shape.key_dim, p.shape.type);
-  Block values = p.shape.latent ? first_channels(p, keys) : as_cached(p.values, p.shape.value_dim, p.shape.type);
+  Cached positions(p, p.keys, p.values), entries(p, p.entry_keys, p.entry_values);
   for (int64_t i = 0; i < p.n; i += 7) {
     for (int h = 0; h < p.params.n_heads; h += 1 + p.params.n_heads / 5) {
-      const std::vector<double> expected = attend_plainly(p, keys.rows(), values.rows(), i, h);
+      const std::vector<double> expected = attend_plainly(p, positions, entries, i, h);
       for (int64_t c = 0; c < p.shape.value_dim; ++c)
         ASSERT_NEAR(got.rows().row(i)[h * p.shape.value_dim + c], expected[static_cast<size_t>(c)], 1e-5)
             << "row " << i << " head " << h;
@@ -193,7 +224,7 @@ void expect_formulas(Problem& p, Block& got) {
 std::string description(const Problem& p, unsigned features) {
   return std::string(name(p.shape.type)) + " features " + std::to_string(features % (1u << kFeatures)) + ", widths " +
          std::to_string(p.shape.key_dim) + " and " + std::to_string(p.shape.value_dim) + ", group " +
-         std::to_string(p.group()) + ", window " + std::to_string(p.params.window);
+         std::to_string(p.group()) + ", window " + std::to_string(p.params.window) + ", rate " + std::to_string(p.rate);
 }
 
 TEST(Attention, FollowsItsFormulasAndIsTheSameEverywhereInPassesOfAnySizeOverCachesAndRings) {
@@ -245,6 +276,7 @@ TEST(Attention, ManyHeadsShareOneLatentOfTheFullWidth) {
     p.params.scale = 0.05f;
     p.q = random_block(random, p.n, 128 * 576, 2.0f);
     p.keys = random_block(random, p.n, 576, 2.0f);
+    p.values = Block(p.n, 512);
     Cache cache = cache_of(p, p.n);
     append(*machines()[0], p, cache.view, 0, p.n);
     Block expected(p.n, 128 * 512);
@@ -255,8 +287,8 @@ TEST(Attention, ManyHeadsShareOneLatentOfTheFullWidth) {
       attend(*machine, p, cache.view, p.n - 1, 1, got.rows());
       ASSERT_EQ(got, expected) << machine->isa() << " " << machine->threads();
     }
-    Block keys = as_cached(p.keys, 576, type), values = first_channels(p, keys);
-    const std::vector<double> plain = attend_plainly(p, keys.rows(), values.rows(), p.n - 1, 127);
+    Cached positions(p, p.keys, p.values);
+    const std::vector<double> plain = attend_plainly(p, positions, positions, p.n - 1, 127);
     for (int64_t c = 0; c < 512; ++c)
       ASSERT_NEAR(expected.rows().row(p.n - 1)[127 * 512 + c], plain[static_cast<size_t>(c)], 1e-5);
   }
@@ -264,7 +296,7 @@ TEST(Attention, ManyHeadsShareOneLatentOfTheFullWidth) {
 
 /// Rows that choose among the keys of one sequence.
 struct Choice {
-  int64_t n, heads, top_k;
+  int64_t n, heads, top_k, rate;
   KvView shape;
   Block q, weights, keys;
 };
@@ -274,10 +306,11 @@ Choice random_choice(Random& random, KvType type, bool ties) {
   c.n = 1 + random.below(300);
   c.heads = 1 + random.below(9);
   c.top_k = 1 + random.below(random.below(2) == 0 ? 20 : 200);
-  c.shape = {nullptr, type, c.n, 1, 1 + static_cast<int>(random.below(80)), 0};
+  c.rate = random.below(2) == 0 ? 1 : 1 + random.below(5);
+  c.shape = {nullptr, type, c.n / c.rate, 1, 1 + static_cast<int>(random.below(80)), 0};
   c.q = random_block(random, c.n, c.heads * c.shape.key_dim);
   c.weights = random_block(random, c.n, c.heads);
-  c.keys = random_block(random, c.n, c.shape.key_dim);
+  c.keys = random_block(random, c.n / c.rate, c.shape.key_dim);
   for (Block* block : {&c.q, &c.weights, &c.keys})
     for (float& x : block->values)
       if (ties) x = std::nearbyint(x * 0.7f);  // mostly zeros, and few different scores
@@ -301,7 +334,7 @@ std::vector<uint64_t> choose_plainly(Choice& c, int64_t words) {
   std::vector<uint64_t> chosen(static_cast<size_t>(c.n * words));
   for (int64_t i = 0; i < c.n; ++i) {
     std::vector<float> scores;
-    for (int64_t j = 0; j <= i; ++j) scores.push_back(index_score(c, keys.rows(), i, j));
+    for (int64_t j = 0; j < (i + 1) / c.rate; ++j) scores.push_back(index_score(c, keys.rows(), i, j));
     std::vector<int64_t> order(scores.size());
     std::iota(order.begin(), order.end(), 0);
     const auto rank = [&](int64_t j) { return std::isnan(scores[static_cast<size_t>(j)]) ? 1 : 0; };
@@ -321,7 +354,7 @@ TEST(SelectKeys, IsAStableSortOfTheScoresEverywhere) {
     Choice c = random_choice(random, kKvTypes[trial % 3], trial % 2 == 0);
     if (trial > 7) c.weights.values[0] = NAN, c.weights.values.back() = -INFINITY;
     Cache cache(c.shape);
-    const AttentionSegment all{cache.view, 0, c.n, 0};
+    const AttentionSegment all{cache.view, 0, c.n / c.rate, 0};
     machines()[0]->kv_append(c.keys.rows(), Rows{}, {&all, 1});
     const int64_t words = (c.n + 63) / 64 + random.below(2);
     const std::vector<uint64_t> expected = choose_plainly(c, words);
@@ -329,12 +362,13 @@ TEST(SelectKeys, IsAStableSortOfTheScoresEverywhere) {
       std::vector<uint64_t> got(expected.size(), ~uint64_t{0});
       for (int64_t first = 0; first < c.n;) {
         const int64_t count = 1 + random.below(c.n - first);
-        const AttentionSegment s{cache.view, 0, count, first};
+        const AttentionSegment s{cache.view, 0, count, first, {}, c.rate};
         machine->select_keys(c.q.rows().slice(first, count), c.weights.rows().slice(first, count), {&s, 1}, c.top_k,
                              {got.data() + first * words, words});
         first += count;
       }
-      ASSERT_EQ(got, expected) << machine->isa() << ", " << c.n << " rows, top " << c.top_k << ", trial " << trial;
+      ASSERT_EQ(got, expected) << machine->isa() << ", " << c.n << " rows, rate " << c.rate << ", top " << c.top_k
+                               << ", trial " << trial;
     }
   }
 }

@@ -1,9 +1,9 @@
 // CpuBackend: the operations of backend.h on a thread pool and the kernels of one instruction set level.
 //
-// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, select_keys.cc, router.cc, experts.cc,
-// recurrent.cc; create.cc makes one. Operations cut their work into tasks by outputs or rows, never by terms of a sum,
-// so that threads cannot change a result. Ownership: owns its pool and one arena of scratch memory; nothing is
-// allocated after creation.
+// One file per group of operations: matmul.cc, groups.cc, rows.cc, attention.cc, select_keys.cc, streams.cc, router.cc,
+// experts.cc, recurrent.cc, compress.cc; create.cc makes one. Operations cut their work into tasks by outputs or rows,
+// never by terms of a sum, so that threads cannot change a result. Ownership: owns its pool and one arena of scratch
+// memory; nothing is allocated after creation.
 #pragma once
 
 #include <memory>
@@ -44,6 +44,9 @@ class CpuBackend final : public Backend {
   void attention(Rows q, std::span<const AttentionSegment> segments, const AttentionParams& params, Rows out) override;
   void select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
                    KeySets chosen) override;
+  void stream_weights(Rows weights, const StreamParams& params) override;
+  void collapse_streams(Rows x, Rows weights, Rows out) override;
+  void expand_streams(Rows x, Rows weights, Rows y) override;
   void route(Rows logits, const RouterParams& params, int32_t* ids, float* weights) override;
   void weigh(Rows logits, const RouterParams& params, const int32_t* ids, float* weights) override;
   void experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
@@ -62,6 +65,8 @@ class CpuBackend final : public Backend {
                   Columns out) override;
   void mamba2(const Mamba2Inputs& in, std::span<const RecurrentSegment> segments, const Mamba2Params& params,
               Columns out) override;
+  void compress(Columns kv, Columns gate, std::span<const CompressSegment> segments, const CompressParams& params,
+                Columns out) override;
   void gated_norm(Columns x, Columns gate, const GatedNormParams& params, Columns out) override;
 
  private:

@@ -71,7 +71,7 @@ void choose_largest(const float* scores, int64_t n, int64_t k, uint64_t* words, 
 void CpuBackend::select_keys(Rows q, Rows weights, std::span<const AttentionSegment> segments, int64_t top_k,
                              KeySets chosen) {
   for (const AttentionSegment& s : segments) {
-    const int64_t end = s.first_position + s.n_rows;
+    const int64_t end = (s.first_position + s.n_rows) / s.rate;
     COLIBRI_CHECK(s.kv.kv_heads == 1 && end <= s.kv.capacity && end <= chosen.words_per_row * kKeyTile);
     COLIBRI_CHECK(s.kv.key_dim <= limits_.index_key_dim && weights.width <= limits_.index_heads && top_k > 0);
     COLIBRI_CHECK(q.width == weights.width * s.kv.key_dim && s.first_row + s.n_rows <= q.rows);
@@ -84,8 +84,8 @@ void CpuBackend::select_keys(Rows q, Rows weights, std::span<const AttentionSegm
 void CpuBackend::select_rows(Rows q, Rows weights, const AttentionSegment& s, int64_t first, int64_t n, int64_t top_k,
                              KeySets chosen) {
   const int64_t positions = Scratch::score_floats(limits_);
-  const int64_t visible = s.first_position + first + 1;  // keys of the first of these rows; each sees one more
-  const int64_t parts = visible + n - 1 > top_k ? ceil_div(visible + n - 1, kKeysPerTask) : 0;
+  const auto visible = [&](int64_t r) { return (s.first_position + first + r + 1) / s.rate; };  // to the r-th of these
+  const int64_t parts = visible(n - 1) > top_k ? ceil_div(visible(n - 1), kKeysPerTask) : 0;
   pool_->run(n * parts, [&](int64_t task, int thread) {
     const int64_t r = task / parts, row = s.first_row + first + r;
     IndexJob job;
@@ -94,14 +94,14 @@ void CpuBackend::select_rows(Rows q, Rows weights, const AttentionSegment& s, in
     job.weights = weights.row(row);
     job.heads = weights.width;
     job.first_key = task % parts * kKeysPerTask;
-    job.end_key = std::min(visible + r, job.first_key + kKeysPerTask);
+    job.end_key = std::min(visible(r), job.first_key + kKeysPerTask);
     job.scores = scratch_.index_scores + r * positions + job.first_key;
     job.scratch = of_thread(scratch_.index, Scratch::index_floats(limits_), thread);
     kernels_.index_scores(&job);
   });
   pool_->run(n, [&](int64_t r, int) {
     uint64_t* words = chosen.words + (s.first_row + first + r) * chosen.words_per_row;
-    const int64_t keys = visible + r;
+    const int64_t keys = visible(r);
     if (keys <= top_k) return choose_first(keys, words, chosen.words_per_row);
     choose_largest(scratch_.index_scores + r * positions, keys, top_k, words, chosen.words_per_row);
   });

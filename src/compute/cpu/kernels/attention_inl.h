@@ -46,6 +46,7 @@ struct AttentionWork {
   int64_t row[kAttentionRows];                                         ///< of the segment
   int64_t head[kAttentionRows];                                        ///< of the group
   int64_t first_visible[kAttentionRows], end_visible[kAttentionRows];  ///< positions
+  const uint64_t* allowed = nullptr;                                   ///< of the set of keys at hand; null: all
   // Of the tile at hand.
   bool whole = false;  ///< every item sees every key: then the next two are not filled in
   KeyRange ranges[kAttentionRows];
@@ -133,7 +134,7 @@ void start_attention(AttentionWork& work) {
 COLIBRI_INLINE void look_at_allowed(AttentionWork& work, int64_t item, int64_t first_key) {
   KeyRange& seen = work.ranges[item];
   if (seen.empty()) return;
-  const uint64_t word = work.job.allowed[work.row[item] * work.job.allowed_stride + first_key / kKeyTileWidth];
+  const uint64_t word = work.allowed[work.row[item] * work.job.allowed_stride + first_key / kKeyTileWidth];
   const uint64_t keys = word >> seen.begin << seen.begin << (kKeyTileWidth - seen.end) >> (kKeyTileWidth - seen.end);
   work.seen_keys[item] = keys;
   seen = kNoKeys;
@@ -143,13 +144,13 @@ COLIBRI_INLINE void look_at_allowed(AttentionWork& work, int64_t item, int64_t f
 /// What the items see of a tile; the result is what any of them sees.
 KeyRange look_at_tile(AttentionWork& work, int64_t first_key) {
   const int64_t items = work.job.items;
-  work.whole = work.job.allowed == nullptr && work.first_visible[items - 1] <= first_key &&
+  work.whole = work.allowed == nullptr && work.first_visible[items - 1] <= first_key &&
                work.end_visible[0] >= first_key + kKeyTileWidth;
   for (int64_t item = 0; item < items && !work.whole; ++item) {
     const int64_t begin = work.first_visible[item] - first_key, end = work.end_visible[item] - first_key;
     const KeyRange seen = {begin > 0 ? begin : 0, smaller(end, kKeyTileWidth)};
     work.ranges[item] = seen.empty() ? kNoKeys : seen;
-    if (work.job.allowed != nullptr) look_at_allowed(work, item, first_key);
+    if (work.allowed != nullptr) look_at_allowed(work, item, first_key);
   }
   return work.seen_by(0, items);
 }
@@ -216,7 +217,7 @@ void soften_row(AttentionWork& work, int64_t item) {
     for (int i = 0; i < kTileVectors; ++i) scores[i] = mul(hyperbolic_tangent(div(scores[i], cap)), cap);
   }
   const KeyRange seen = work.seen_by(item);
-  if (work.job.allowed != nullptr) {
+  if (work.allowed != nullptr) {
     hide_keys(work.seen_keys[item], scores);
   } else if (seen.begin > 0 || seen.end < kKeyTileWidth) {
     hide_keys(seen, scores);
@@ -295,18 +296,37 @@ void finish_attention(AttentionWork& work) {
   }
 }
 
-void attention(const AttentionJob* job) {
-  AttentionWork work(*job);
-  start_attention(work);
-  const int64_t begin = work.first_visible[0] / kKeyTileWidth * kKeyTileWidth, end = work.end_visible[job->items - 1];
+/// One set of keys, of which the items see those that were set before.
+void attend_to(AttentionWork& work, const KvTiles& kv) {
+  const int64_t begin = work.first_visible[0] / kKeyTileWidth * kKeyTileWidth;
+  const int64_t end = work.end_visible[work.job.items - 1];
   for (int64_t key = begin; key < end; key += kKeyTileWidth) {
     const KeyRange seen = look_at_tile(work, key);
     if (seen.empty()) continue;
-    unsigned char* stored = tile_of(job->kv, key);
+    unsigned char* stored = tile_of(kv, key);
     score_keys(work, stored, seen);
     soften_scores(work);
     add_values(work, stored, seen);
   }
+}
+
+/// A row sees the entries all of whose positions are up to its own.
+void attend_to_entries(AttentionWork& work) {
+  const AttentionJob& job = work.job;
+  for (int64_t item = 0; item < job.items; ++item) {
+    work.first_visible[item] = 0;
+    work.end_visible[item] = (job.first_position + work.row[item] + 1) / job.rate;
+  }
+  work.allowed = job.allowed;
+  attend_to(work, job.entries);
+}
+
+void attention(const AttentionJob* job) {
+  AttentionWork work(*job);
+  start_attention(work);
+  if (job->rate == 0) work.allowed = job->allowed;
+  attend_to(work, job->kv);
+  if (job->rate > 0) attend_to_entries(work);
   finish_attention(work);
 }
 

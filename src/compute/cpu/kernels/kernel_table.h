@@ -12,6 +12,7 @@
 
 #include "compute/cpu/kernels/activation.h"
 #include "compute/cpu/kernels/router_params.h"
+#include "compute/cpu/kernels/streams.h"
 #include "tensor/expanded_strip.h"
 
 namespace colibri::compute {
@@ -119,6 +120,8 @@ struct AttentionJob {
   int64_t first_position = 0;  ///< of the segment's first row
   float scale = 1.0f;
   float soft_cap = 0;        ///< 0: none
+  KvTiles entries;           ///< a second set of keys of the same shape; `allowed` is of these then
+  int64_t rate = 0;          ///< positions that an entry stands for; 0: no entries
   float* scratch = nullptr;  ///< attention_scratch_floats(key_dim, value_dim)
 };
 
@@ -189,6 +192,9 @@ struct KernelTable {
   void (*scale)(float* x, float factor, int64_t n);
   void (*multiply)(float* x, const float* y, int64_t n);
   void (*soft_cap)(float* x, float cap, int64_t n);
+  void (*stream_weights)(const StreamParams& params, bool adds, float* weights);
+  void (*collapse_streams)(const float* x, const float* weights, int64_t streams, int64_t n, float* out);
+  void (*expand_streams)(float* x, const float* weights, const float* y, int64_t streams, int64_t n);
 };
 
 extern const KernelTable kScalarKernels;

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "compute/cpu/kernels/compress_inl.h"
 #include "compute/cpu/kernels/macros.h"
 #include "compute/cpu/kernels/math_inl.h"
 #include "compute/cpu/kernels/recurrent_table.h"
@@ -196,7 +197,9 @@ void silu_then_norm(const GatedNormJob* job) {
 }
 
 constexpr RecurrentTable kRecurrentTable = {
-    mul_row, sigmoid_row, l2_norm, conv, decay, delta_rule, mamba2, {norm_then_silu, norm_then_sigmoid, silu_then_norm},
+    mul_row,  sigmoid_row, l2_norm, conv,
+    decay,    delta_rule,  mamba2,  {norm_then_silu, norm_then_sigmoid, silu_then_norm},
+    compress,
 };
 
 }  // namespace

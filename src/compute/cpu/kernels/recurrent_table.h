@@ -78,6 +78,24 @@ struct GatedNormJob {
   float* out = nullptr;
 };
 
+/// Pooling of the rows of one sequence (Backend::compress), for some channels: pointers begin at the first of them.
+struct CompressJob {
+  const float *kv = nullptr, *gate = nullptr;
+  int64_t kv_stride = 0, gate_stride = 0;
+  const float* bias = nullptr;  ///< [rate, row width]
+  float* state = nullptr;       ///< [lines, 2, row width]
+  float* out = nullptr;         ///< of the first entry that these rows complete
+  int64_t out_stride = 0;
+  int64_t rows = 0, first_position = 0;
+  int64_t channels = 0;      ///< of this job
+  int64_t all_channels = 0;  ///< of an entry
+  int64_t halves = 1;        ///< 2 with overlap
+  int64_t rate = 0;
+
+  int64_t row_width() const { return halves * all_channels; }
+  int64_t lines() const { return halves * rate; }
+};
+
 struct RecurrentTable {
   void (*mul)(const float* a, const float* b, int64_t n, float* out);
   void (*sigmoid)(const float* x, int64_t n, float* out);
@@ -87,6 +105,7 @@ struct RecurrentTable {
   void (*delta_rule)(const DeltaRuleJob* job);
   void (*mamba2)(const Mamba2Job* job);
   void (*gated_norm[3])(const GatedNormJob* job);  ///< by GatedNorm
+  void (*compress)(const CompressJob* job);
 };
 
 extern const RecurrentTable kScalarRecurrentKernels;

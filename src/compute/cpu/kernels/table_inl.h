@@ -10,6 +10,7 @@
 #include "compute/cpu/kernels/quantise_inl.h"
 #include "compute/cpu/kernels/router_inl.h"
 #include "compute/cpu/kernels/rows_inl.h"
+#include "compute/cpu/kernels/streams_inl.h"
 #include "compute/cpu/kernels/tile_inl.h"
 
 namespace colibri::compute {
@@ -40,6 +41,9 @@ constexpr KernelTable kTable = {
     scale,
     multiply_row,
     soft_cap,
+    stream_weights,
+    collapse_streams,
+    expand_streams,
 };
 
 }  // namespace
