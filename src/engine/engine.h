@@ -86,7 +86,7 @@ class Engine {
   void credit_reading();
   void begin_states();
   void keep_states();
-  void rewind(Sequence& sequence);
+  void rewind(const ScheduledSegment& segment);
   void report_evaluations(Rows hidden);
   Status report_logits(const ScheduledSegment& segment, Rows hidden);
   void finish_prefill_slices(Clock::time_point start);

@@ -63,9 +63,11 @@ void Engine::keep_states() {
 }
 
 // A step that failed has changed recurrent state. What goes on computes the tokens behind the last good state again.
-void Engine::rewind(Sequence& sequence) {
+void Engine::rewind(const ScheduledSegment& segment) {
   if (!spec().recurrent()) return;
-  const int64_t position = states_->resumable(sequence.slot, sequence.n_computed);
+  Sequence& sequence = *segment.sequence;
+  int64_t position = states_->resumable(sequence.slot, sequence.n_computed);
+  if (!cache_->holds(position, sequence.n_computed + segment.rows.n_rows)) position = 0;
   states_->resume(sequence.slot, position);
   sequence.n_computed = position;
 }
@@ -150,7 +152,7 @@ void Engine::fail_step(const Error& error) {
   bool anybody = false;
   for (const ScheduledSegment& segment : scheduler_->scheduled()) {
     if (!concerns(segment, error)) {
-      rewind(*segment.sequence);
+      rewind(segment);
       continue;
     }
     finish(*segment.sequence, "error", &error);

@@ -13,7 +13,7 @@ constexpr int64_t whole_tiles(int64_t positions) {
 
 // The first row of a pass looks back `window` positions, itself included, when all the others are written already.
 int64_t positions_of(const KvLayer& layer, const KvGeometry& g) {
-  if (layer.window <= 0) return whole_tiles(g.capacity);
+  if (layer.window <= 0) return whole_tiles((g.capacity + layer.rate - 1) / layer.rate);
   return whole_tiles(std::min(g.capacity, layer.window + std::max<int64_t>(1, g.pass_rows) - 1));
 }
 
@@ -53,6 +53,13 @@ int KvCache::take_slot() {
 void KvCache::release_slot(int slot) {
   COLIBRI_CHECK(slot >= 0 && slot < geometry_.n_slots);
   free_slots_.push_back(slot);
+}
+
+bool KvCache::holds(int64_t position, int64_t written) const {
+  return std::all_of(geometry_.layers.begin(), geometry_.layers.end(), [&](const KvLayer& layer) {
+    const int64_t first_seen = std::max<int64_t>(0, position - layer.window + 1);
+    return layer.window <= 0 || first_seen >= written - positions_of(layer, geometry_);
+  });
 }
 
 KvView KvCache::view(int slot, int layer) const {

@@ -22,6 +22,7 @@ struct KvLayer {
   int value_dim = 0;
   bool latent = false;
   int64_t window = 0;  ///< positions that the newest one sees, itself included; 0: all
+  int64_t rate = 1;    ///< keeps one entry for so many positions
 };
 
 struct KvGeometry {
@@ -43,6 +44,8 @@ class KvCache {
   /// A free slot, or -1.
   int take_slot();
   void release_slot(int slot);
+  /// A sequence that has written `written` positions can go on at `position`: what it sees there is still in the rings.
+  bool holds(int64_t position, int64_t written) const;
   /// Without data where the layer keeps nothing.
   KvView view(int slot, int layer) const;
 

@@ -57,6 +57,25 @@ TEST(KvCache, ARingHoldsTheWindowOfEveryRowOfAPass) {
   EXPECT_EQ(positions(0, 1, 1000), 1024);
 }
 
+// 128 positions lie in the ring of window 36: behind 500 written ones, the oldest is 372.
+TEST(KvCache, ASequenceGoesOnWhereItsWindowsAreStillInTheRings) {
+  auto cache = KvCache::create({{{1, 16, 16}, {1, 16, 16, false, 36}}, 1000, 64, 1});
+  EXPECT_TRUE(cache->holds(407, 500));
+  EXPECT_FALSE(cache->holds(406, 500));
+  EXPECT_TRUE(cache->holds(0, 128));
+  EXPECT_FALSE(cache->holds(0, 129));
+  EXPECT_TRUE(KvCache::create({{{1, 16, 16}}, 1000, 64, 1})->holds(1, 1000));
+}
+
+TEST(KvCache, EntriesForSeveralPositionsTakeSoMuchLess) {
+  const auto positions = [](int64_t capacity, int64_t rate) {
+    return KvCache::create({{{1, 16, 16, true, 0, rate}}, capacity, 1, 1})->view(0, 0).capacity;
+  };
+  EXPECT_EQ(positions(1000, 4), 256);
+  EXPECT_EQ(positions(1025, 4), 320);
+  EXPECT_EQ(positions(60, 128), 64);
+}
+
 TEST(KvCache, ASlotIsHandedOutOnceUntilItIsReleased) {
   auto cache = KvCache::create({{{1, 16, 16}}, 16, 1, 2});
   ASSERT_TRUE(cache.ok());
