@@ -1,4 +1,5 @@
 // Stop 6 of a token's life: attention over everything before it.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -9,7 +10,7 @@ namespace colibri::model {
 
 std::vector<kv::KvLayer> kv_layers(const ModelSpec& spec) {
   const size_t n = spec.layers.size();
-  std::vector<kv::KvLayer> layers(2 * n);
+  std::vector<kv::KvLayer> layers(3 * n);
   for (size_t l = 0; l < n; ++l) {
     if (spec.layers[l].mixer != Mixer::kAttention) continue;
     const AttentionSpec& a = spec.attention_of(spec.layers[l]);
@@ -17,9 +18,11 @@ std::vector<kv::KvLayer> kv_layers(const ModelSpec& spec) {
     kv.kv_heads = a.latent() ? 1 : a.n_kv_heads;
     kv.key_dim = a.latent() ? a.latent_dim + a.rope_dim() : a.head_dim;
     kv.value_dim = a.latent() ? a.latent_dim : a.value_dim;
-    kv.latent = a.latent();
+    kv.latent = a.latent() || a.shared_key;
     kv.window = a.window > 0 ? a.window : a.chunk;
-    if (a.indexer.n_heads > 0 && !a.shares_indexer) layers[n + l] = {1, a.indexer.head_dim, 0};
+    const int64_t rate = std::max(1, a.compressor.rate);
+    if (a.indexer.n_heads > 0 && !a.shares_indexer) layers[n + l] = {1, a.indexer.head_dim, 0, false, 0, rate};
+    if (a.compressor.rate > 0) layers[2 * n + l] = {1, kv.key_dim, kv.value_dim, true, 0, rate};
   }
   return layers;
 }
@@ -101,6 +104,10 @@ void Decoder::attend(int layer, const Batch& batch, Rows q, Rows k, Rows v, Rows
   params.soft_cap = a.soft_cap;
   if (a.indexer.n_heads > 0) params.allowed = ws_.chosen;
   fill_segments(layer, batch);
+  for (size_t i = 0; a.compressor.rate > 0 && i < segments_.size(); ++i) {
+    segments_[i].entries = parts_.cache->view(batch.segments[i].slot, 2 * parts_.spec->n_layers() + layer);
+    segments_[i].rate = a.compressor.rate;
+  }
   parts_.backend->kv_append(k, v, segments_);
   parts_.backend->attention(q, segments_, params, out);
 }

@@ -13,6 +13,7 @@ Result<Rows> Decoder::forward(const Batch& batch, RoutingObserver* observer) {
     COLIBRI_TRY(feed_forward(layer, batch, observer));
     COLIBRI_TRY(check_abandoned());
   }
+  if (parts_.spec->streams.n > 0) read_streams(parts_.weights->final_streams, batch.rows());
   const Rows normed = ws_.normed.slice(0, batch.rows());
   norm(ws_.x.slice(0, batch.rows()), parts_.weights->final_norm, normed);
   return normed;
@@ -22,6 +23,7 @@ void Decoder::embed(const Batch& batch) {
   const Rows x = ws_.x.slice(0, batch.rows());
   parts_.backend->embed(parts_.weights->embed, batch.tokens, x);
   if (parts_.spec->embedding_scale != 1.0f) parts_.backend->scale(x, parts_.spec->embedding_scale);
+  if (parts_.spec->streams.n > 0) begin_streams(x);
   if (ws_.long_angles == nullptr) return;
   for (const BatchSegment& segment : batch.segments)
     for (int64_t r = segment.first_row; r < segment.first_row + segment.n_rows; ++r)
@@ -33,11 +35,14 @@ void Decoder::embed(const Batch& batch) {
 void Decoder::mix(int layer, const Batch& batch) {
   const LayerSpec& spec = layer_spec(layer);
   if (spec.mixer == Mixer::kNone) return;
-  const Rows input = block_input(layer_weights(layer).mixer_norm, batch.rows());
+  const LayerWeights& w = layer_weights(layer);
+  const Rows input = block_input(w.mixer_streams, w.mixer_norm, batch.rows());
   const Rows branch = ws_.branch.slice(0, batch.rows());
   switch (spec.mixer) {
     case Mixer::kAttention:
-      if (parts_.spec->attention_of(spec).latent())
+      if (parts_.spec->attention_of(spec).shared_key)
+        compressed_attention(layer, batch, input, branch);
+      else if (parts_.spec->attention_of(spec).latent())
         latent_attention(layer, batch, input, branch);
       else
         attention(layer, batch, input, branch);
@@ -54,10 +59,11 @@ void Decoder::mix(int layer, const Batch& batch) {
     case Mixer::kNone:
       break;
   }
-  add_to_residual(layer_weights(layer).mixer_post_norm, batch.rows());
+  add_to_residual(w.mixer_post_norm, batch.rows());
 }
 
-Rows Decoder::block_input(const Norm& pre_norm, int64_t rows) {
+Rows Decoder::block_input(const StreamWeights& streams, const Norm& pre_norm, int64_t rows) {
+  if (parts_.spec->streams.n > 0) read_streams(streams, rows);
   const Rows x = ws_.x.slice(0, rows), normed = ws_.normed.slice(0, rows);
   if (pre_norm.weight == nullptr) return x;
   norm(x, pre_norm, normed);
@@ -67,6 +73,7 @@ Rows Decoder::block_input(const Norm& pre_norm, int64_t rows) {
 void Decoder::add_to_residual(const Norm& post_norm, int64_t rows) {
   const Rows branch = ws_.branch.slice(0, rows);
   if (post_norm.weight != nullptr) norm(branch, post_norm, branch);
+  if (parts_.spec->streams.n > 0) return add_to_streams(branch);
   parts_.backend->add_scaled(ws_.x.slice(0, rows), parts_.spec->residual_scale, branch);
 }
 
@@ -105,6 +112,7 @@ Result<Decoder> Decoder::create(const DecoderParts& parts, const DecoderLimits& 
   decoder.ws_ = lay_out(spec, limits, decoder.arena_.data());
   decoder.segments_.reserve(static_cast<size_t>(limits.max_segments));
   decoder.states_.reserve(static_cast<size_t>(limits.max_segments));
+  decoder.compressed_.reserve(static_cast<size_t>(limits.max_segments));
   int moe = 0;
   for (size_t l = 0; l < spec.layers.size(); ++l) {
     decoder.moe_index_.push_back(spec.layers[l].moe ? moe++ : -1);

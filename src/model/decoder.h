@@ -1,9 +1,10 @@
 // Decoder: the forward pass. One loop for every family; what differs is data in ModelSpec.
 //
-// Each kind of block stands in a file of its own: attention.cc, latent_attention.cc, recurrent.cc, feed_forward.cc. A
-// mixer reads x [rows, hidden], already normed, and writes what is added to the residual stream.
-// Thread-safety: the engine thread only. Ownership: borrows weights, stores, caches and backend, which must outlive it;
-// owns its workspace, sized once for `max_rows`. Allocates nothing in forward() and head().
+// Each kind of block stands in a file of its own: attention.cc, latent_attention.cc, compressed_attention.cc,
+// recurrent.cc, feed_forward.cc; streams.cc is what stands between them where there are several residual streams. A
+// mixer reads x [rows, hidden], already normed, and writes what is added to the residual stream. Thread-safety: the
+// engine thread only. Ownership: borrows weights, stores, caches and backend, which must outlive it; owns its
+// workspace, sized once for `max_rows`. Allocates nothing in forward() and head().
 #pragma once
 
 #include <cstdint>
@@ -48,10 +49,13 @@ class Decoder {
   // The loop and what blocks share (decoder.cc).
   void embed(const Batch& batch);
   void mix(int layer, const Batch& batch);
-  Rows block_input(const Norm& norm, int64_t rows);
+  Rows block_input(const StreamWeights& streams, const Norm& norm, int64_t rows);
   void add_to_residual(const Norm& post_norm, int64_t rows);
   void norm(Rows x, const Norm& norm, Rows y);
   Status check_abandoned() const;
+  void begin_streams(Rows x);
+  void read_streams(const StreamWeights& w, int64_t rows);
+  void add_to_streams(Rows y);
 
   // Mixers: x -> out.
   void attention(int layer, const Batch& batch, Rows x, Rows out);
@@ -64,6 +68,17 @@ class Decoder {
   Rows latent_queries(const AttentionSpec& a, const AttentionWeights& w, const Batch& batch, Rows x);
   Rows latent_keys(const AttentionSpec& a, const AttentionWeights& w, const Batch& batch, Rows x);
   void choose_keys(int layer, const Batch& batch, Rows x);
+  void compressed_attention(int layer, const Batch& batch, Rows x, Rows out);
+  Rows ranked_queries(const AttentionSpec& a, const AttentionWeights& w, const Batch& batch, Rows x);
+  Rows shared_keys(const AttentionSpec& a, const AttentionWeights& w, const Batch& batch, Rows x);
+  void rope_tail(const AttentionSpec& a, Rows x, int head_dim, std::span<const int32_t> positions,
+                 bool inverse = false);
+  void compress(int layer, const Batch& batch, Rows x);
+  void compress_index(int layer, const Batch& batch, Rows x);
+  void add_entries(int layer, const Batch& batch, const CompressorWeights& w, const compute::CompressParams& params,
+                   int64_t state, int plane, Rows x);
+  int64_t place_entries(int layer, const Batch& batch, int64_t rate, int64_t state, int plane);
+  void choose_entries(int layer, const Batch& batch, Rows x);
   void delta_rule(int layer, const Batch& batch, Rows x, Rows out);
   void delta_inputs(const DeltaSpec& d, const DeltaWeights& w, Rows x);
   void mamba(int layer, const Batch& batch, Rows x, Rows out);
@@ -92,6 +107,7 @@ class Decoder {
   std::vector<compute::RouterParams> routers_;  // by decoder layer, with its biases
   std::vector<compute::AttentionSegment> segments_;
   std::vector<compute::RecurrentSegment> states_;
+  std::vector<compute::CompressSegment> compressed_;
   Workspace ws_;
 };
 

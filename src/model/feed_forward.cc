@@ -1,9 +1,23 @@
 // Stops 7 to 9 of a token's life: the router chooses experts, the store hands them out, they compute.
 #include <algorithm>
+#include <utility>
 
 #include "model/decoder.h"
 
 namespace colibri::model {
+
+namespace {
+
+// By descending weight, as a router chooses.
+void order_choice(int32_t* ids, float* weights, int64_t n) {
+  for (int64_t i = 1; i < n; ++i)
+    for (int64_t j = i; j > 0 && weights[j - 1] < weights[j]; --j) {
+      std::swap(ids[j - 1], ids[j]);
+      std::swap(weights[j - 1], weights[j]);
+    }
+}
+
+}  // namespace
 
 // x += ffn(norm(x)), where the ffn is a dense MLP, experts, or the sum of both.
 Status Decoder::feed_forward(int layer, const Batch& batch, RoutingObserver* observer) {
@@ -13,7 +27,7 @@ Status Decoder::feed_forward(int layer, const Batch& batch, RoutingObserver* obs
   const int64_t rows = batch.rows();
   const Rows x = ws_.x.slice(0, rows), branch = ws_.branch.slice(0, rows);
   if (!spec.has_ffn()) return {};
-  const Rows input = block_input(w.ffn_norm, rows);
+  const Rows input = block_input(w.ffn_streams, w.ffn_norm, rows);
   if (spec.dense_width > 0) {
     mlp(w.dense, input, branch);
     if (w.dense_post_norm.weight != nullptr) norm(branch, w.dense_post_norm, branch);
@@ -78,6 +92,7 @@ void Decoder::route(int layer, const Batch& batch, Rows x) {
   for (int64_t r = 0; r < rows; ++r)
     std::copy_n(w.token_experts + batch.tokens[static_cast<size_t>(r)] * top_k, top_k, ws_.expert_ids + r * top_k);
   backend.weigh(logits, router(layer), ws_.expert_ids, ws_.expert_weights);
+  for (int64_t r = 0; r < rows; ++r) order_choice(ws_.expert_ids + r * top_k, ws_.expert_weights + r * top_k, top_k);
 }
 
 // Experts that are in memory compute while the others arrive.

@@ -7,6 +7,7 @@ using store::MatrixSource;
 
 Status WeightPlanner::attention(const AttentionSpec& a, AttentionWeights& w) {
   const int64_t hidden = spec_.hidden_size;
+  if (a.shared_key) return compressed_attention(a, w);
   COLIBRI_TRY(a.latent() ? latent_attention(a, w) : grouped_projections(a, w));
   COLIBRI_TRY(matrix(names_.output, hidden, a.output_width(), &w.output));
   COLIBRI_TRY(bias(a.output_bias, names_.output, hidden, &w.output_bias));

@@ -40,6 +40,7 @@ std::vector<int64_t> state_floats(const ModelSpec& spec) {
   std::vector<int64_t> floats;
   for (const LayerSpec& layer : spec.layers) {
     int64_t n = 0;
+    if (layer.mixer == Mixer::kAttention) n = compressor_state_floats(spec.attention_of(layer));
     if (layer.mixer == Mixer::kDelta) n = DeltaState(spec.delta).end;
     if (layer.mixer == Mixer::kMamba) n = MambaState(spec.mamba).end;
     if (layer.mixer == Mixer::kShortConv) n = compute::conv_state_floats(spec.conv.kernel, spec.hidden_size);

@@ -57,7 +57,13 @@ struct IndexerSpec {
   bool interleaved = false;  ///< how it rotates its first elements
 };
 
-/// Attention over keys and values, grouped-query or latent (MLA).
+/// Beside the window, keys that each stand for a run of positions (DeepSeek-V4). Their indexer compresses likewise.
+struct CompressorSpec {
+  int rate = 0;          ///< positions of a run; 0: none
+  bool overlap = false;  ///< an entry also takes something from the run before its own
+};
+
+/// Attention over keys and values: grouped-query, latent (MLA), or with one shared key (DeepSeek-V4).
 struct AttentionSpec {
   int n_heads = 0;
   int n_kv_heads = 0;
@@ -89,6 +95,13 @@ struct AttentionSpec {
   float latent_scale = 1.0f;      ///< on the normed latent
   IndexerSpec indexer;
   bool shares_indexer = false;  ///< uses the choice of the last layer that has an indexer
+
+  // One key of full width is also the value of all heads. The last elements of heads turn, those of outputs turn back.
+  // Queries have a rank and a norm without weight over each head.
+  bool shared_key = false;
+  int output_groups = 0;  ///< of heads, each of which the output projection first brings to output_rank
+  int output_rank = 0;
+  CompressorSpec compressor;  ///< its indexer, if there is one, chooses among the compressed keys
 
   bool latent() const { return latent_dim > 0; }
   int rope_dim() const { return head_dim - nope_dim; }  ///< latent: elements that turn
@@ -157,6 +170,13 @@ struct MoeSpec {
   int n_stored() const { return router.n_experts - identity_experts; }  ///< experts that have weights
 };
 
+/// Several residual streams: a block reads a weighted sum of them and adds to a mixture of them (hyper-connections).
+struct StreamSpec {
+  int n = 0;  ///< 0: the one residual stream
+  int iterations = 1;
+  float eps = 0;
+};
+
 enum class Mixer : uint8_t { kNone, kAttention, kDelta, kMamba, kShortConv };
 
 /// One decoder layer: x += mixer(norm(x)); x += ffn(norm(x)).
@@ -199,6 +219,7 @@ struct ModelSpec {
   MambaSpec mamba;
   ShortConvSpec conv;
   MoeSpec moe;
+  StreamSpec streams;
   std::vector<LayerSpec> layers;
   std::vector<std::string> notes;  ///< where the numbers are not those of the usual reference, for people
 

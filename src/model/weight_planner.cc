@@ -110,6 +110,7 @@ Result<WeightPlan> WeightPlanner::run() {
   ModelWeights& w = *plan_.weights_;
   COLIBRI_TRY(matrix(names_.embed, spec_.vocab_size, spec_.hidden_size, &w.embed));
   COLIBRI_TRY(norm(names_.final_norm, spec_.hidden_size, &w.final_norm));
+  COLIBRI_TRY(streams(names_.final_streams, spec_.streams.n, 1, &w.final_streams));
   if (!spec_.tied_head) COLIBRI_TRY(matrix(names_.head, spec_.vocab_size, spec_.hidden_size, &w.head));
   COLIBRI_TRY(bias(spec_.head_bias, names_.head, spec_.vocab_size, &w.head_bias));
   for (layer_ = 0; layer_ < spec_.n_layers(); ++layer_) COLIBRI_TRY(layer());
@@ -125,7 +126,9 @@ Result<WeightPlan> WeightPlanner::run() {
 Status WeightPlanner::layer() {
   LayerWeights& w = plan_.weights_->layers[static_cast<size_t>(layer_)];
   const LayerSpec& layer = spec_.layers[static_cast<size_t>(layer_)];
-  const int64_t hidden = spec_.hidden_size;
+  const int64_t hidden = spec_.hidden_size, n_weights = int64_t{2 + spec_.streams.n} * spec_.streams.n;
+  COLIBRI_TRY(streams(names_.mixer_streams, n_weights, 3, &w.mixer_streams));
+  COLIBRI_TRY(streams(names_.ffn_streams, n_weights, 3, &w.ffn_streams));
   if (layer.mixer != Mixer::kNone) {
     if (spec_.pre_norm) COLIBRI_TRY(norm(names_.attention_norm, hidden, &w.mixer_norm));
     if (spec_.post_norm) COLIBRI_TRY(norm(names_.attention_post_norm, hidden, &w.mixer_post_norm));
@@ -246,6 +249,15 @@ Status WeightPlanner::bias(bool wanted, const char* pattern, int64_t n, const fl
 Status WeightPlanner::norm(const char* pattern, int64_t n, Norm* target) {
   COLIBRI_TRY(rms_weight(pattern, n, &target->weight));
   return bias(spec_.layer_norm, pattern, n, &target->bias);
+}
+
+Status WeightPlanner::streams(const char* pattern, int64_t n_weights, int64_t n_scales, StreamWeights* target) {
+  if (spec_.streams.n == 0) return {};
+  const std::string name(pattern);
+  const int64_t inputs = int64_t{spec_.streams.n} * spec_.hidden_size;
+  COLIBRI_TRY(matrix((name + "_fn").c_str(), n_weights, inputs, &target->logits));
+  COLIBRI_TRY(vector((name + "_base").c_str(), n_weights, &target->base));
+  return vector((name + "_scale").c_str(), n_scales, &target->scale);
 }
 
 Status WeightPlanner::rms_weight(const char* pattern, int64_t n, const float** target) {

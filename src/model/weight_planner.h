@@ -1,6 +1,6 @@
 // WeightPlanner: walks a spec once and turns it into the jobs of a WeightPlan. Private to src/model.
 //
-// weight_planner.cc finds tensors and makes jobs; plan_mixers.cc and plan_feed_forward.cc say which ones a block needs.
+// weight_planner.cc finds tensors and makes jobs; the other plan_*.cc say which ones a block needs.
 #pragma once
 
 #include <string>
@@ -43,6 +43,7 @@ class WeightPlanner {
   Status vector(const char* pattern, int64_t n, const float** target, VectorJob job = {});
   Status bias(bool wanted, const char* pattern, int64_t n, const float** target, VectorJob job = {});
   Status norm(const char* pattern, int64_t n, Norm* target);
+  Status streams(const char* pattern, int64_t n_weights, int64_t n_scales, StreamWeights* target);
   Status rms_weight(const char* pattern, int64_t n, const float** target);
   Status convolution(const char* pattern, int64_t channels, int kernel, const float** target, int64_t first = 0,
                      int64_t all_channels = 0);
@@ -59,6 +60,10 @@ class WeightPlanner {
   Status latent_queries(const AttentionSpec& a, AttentionWeights& w);
   Status latent_heads(const AttentionSpec& a, AttentionWeights& w);
   Status indexer(const AttentionSpec& a, IndexerWeights& w);
+  // plan_compressed_attention.cc
+  Status compressed_attention(const AttentionSpec& a, AttentionWeights& w);
+  Status compressed_indexer(const AttentionSpec& a, IndexerWeights& w);
+  Status compressor(const char* pattern, const CompressorSpec& c, int64_t width, CompressorWeights& w);
   Status delta(DeltaWeights& w);
   Status delta_projections(const DeltaSpec& d, DeltaWeights& w);
   Status delta_convolutions(const DeltaSpec& d, DeltaWeights& w);

@@ -25,11 +25,18 @@ struct Norm {
   const float* bias = nullptr;  ///< layer norms only
 };
 
+struct CompressorWeights {
+  PackedMatrix kv, gate;        ///< [row width, hidden]
+  const float* bias = nullptr;  ///< [rate, row width]
+  const float* norm = nullptr;  ///< [width of an entry]
+};
+
 struct IndexerWeights {
   PackedMatrix q;        ///< [heads * dim, query rank]
   PackedMatrix k;        ///< [dim, hidden]
   PackedMatrix weights;  ///< [heads, hidden]
   Norm k_norm;
+  CompressorWeights compressor;  ///< in place of k, where there is one
 };
 
 struct AttentionWeights {
@@ -49,6 +56,10 @@ struct AttentionWeights {
   std::vector<PackedMatrix> key_up;    ///< per head [latent, nope]: queries into the latent space
   std::vector<PackedMatrix> value_up;  ///< per head [value, latent]
   IndexerWeights indexer;
+
+  // One shared key: q reads the query rank, k and k_norm give the key.
+  std::vector<PackedMatrix> output_down;  ///< per group [output rank, its heads * head_dim]
+  CompressorWeights compressor;
 };
 
 struct DeltaWeights {
@@ -90,7 +101,14 @@ struct MoeWeights {
   PackedMatrix shared_router;  ///< [1, hidden]
 };
 
+/// How a block is connected to the residual streams.
+struct StreamWeights {
+  PackedMatrix logits;  ///< [weights, streams * hidden]
+  const float *base = nullptr, *scale = nullptr;
+};
+
 struct LayerWeights {
+  StreamWeights mixer_streams, ffn_streams;
   Norm mixer_norm, mixer_post_norm, ffn_norm, ffn_post_norm;
   AttentionWeights attention;
   DeltaWeights delta;
@@ -106,6 +124,7 @@ struct ModelWeights {
   PackedMatrix embed;  ///< [vocab, hidden]
   PackedMatrix head;   ///< the same memory as embed when tied
   const float* head_bias = nullptr;
+  StreamWeights final_streams;
   Norm final_norm;
   std::vector<LayerWeights> layers;
 };

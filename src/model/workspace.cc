@@ -8,18 +8,22 @@
 namespace colibri::model {
 namespace {
 
+constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // The largest width that any layer needs of each buffer.
 struct Widths {
   int64_t q = 0, k = 0, v = 0, gate = 0, attended = 0;
   int64_t q_rank = 0, q_rope = 0, latent = 0, k_rope = 0, q_latent = 0, latent_out = 0, nope = 0;
   int64_t index_q = 0, index_k = 0, index_weights = 0;
   int64_t decay = 0, beta = 0, down = 0, mlp = 0;
+  int64_t entries = 0, group = 0;
 
   static void raise(int64_t& width, int64_t wanted) { width = std::max(width, wanted); }
 
   void cover(const AttentionSpec& a) {
     raise(attended, a.output_width());
     raise(gate, a.output_gate == OutputGate::kNone ? 0 : a.output_width());
+    if (a.shared_key) return cover_shared(a);
     if (!a.latent()) {
       raise(q, a.query_width());
       raise(k, a.key_width());
@@ -38,6 +42,20 @@ struct Widths {
     raise(nope, a.nope_dim);
     raise(index_q, int64_t{a.indexer.n_heads} * a.indexer.head_dim);
     raise(index_k, a.indexer.head_dim);
+    raise(index_weights, a.indexer.n_heads);
+  }
+
+  void cover_shared(const AttentionSpec& a) {
+    const int halves = a.compressor.overlap ? 2 : 1;
+    raise(q, a.query_width());
+    raise(k, a.head_dim);
+    raise(q_rank, a.query_rank);
+    raise(down, int64_t{a.output_groups} * a.output_rank);
+    raise(group, a.output_width() / a.output_groups);
+    if (a.compressor.rate == 0) return;
+    raise(entries, std::max(a.head_dim, a.indexer.head_dim));
+    for (int64_t* width : {&v, &gate}) raise(*width, halves * entries);
+    raise(index_q, int64_t{a.indexer.n_heads} * a.indexer.head_dim);
     raise(index_weights, a.indexer.n_heads);
   }
 
@@ -117,6 +135,8 @@ void carve_mixers(const Widths& widths, int64_t n, Carver& carver, Workspace& w)
   w.index_q = carver.buffer(n, widths.index_q);
   w.index_k = carver.buffer(n, widths.index_k);
   w.index_weights = carver.buffer(n, widths.index_weights);
+  w.entries = carver.buffer(n, widths.entries);
+  w.entry_positions = carver.take<int32_t>(widths.entries > 0 ? n : 0);
   w.decay = carver.buffer(n, widths.decay);
   w.beta = carver.buffer(n, widths.beta);
   w.down = carver.buffer(n, widths.down);
@@ -153,16 +173,28 @@ void carve_ropes(const ModelSpec& spec, int64_t context, Carver& carver, Workspa
   }
 }
 
+/// The most keys that an indexer chooses among.
+int64_t indexed_keys(const ModelSpec& spec, int64_t context) {
+  int64_t keys = 0;
+  for (const AttentionSpec& a : spec.attentions)
+    if (a.indexer.n_heads > 0) Widths::raise(keys, ceil_div(context, std::max(1, a.compressor.rate)));
+  return keys;
+}
+
 Workspace carve(const ModelSpec& spec, const DecoderLimits& limits, Carver& carver) {
   const int64_t n = limits.max_rows, hidden = spec.hidden_size;
   const Widths widths(spec);
   Workspace w;
+  const int64_t streams = spec.streams.n;
   w.x = carver.rows(n, hidden);
+  w.streams = carver.rows(streams > 0 ? n : 0, streams * hidden);
+  w.normed_streams = carver.rows(streams > 0 ? n : 0, streams * hidden);
+  w.stream_weights = carver.buffer(n, (2 + streams) * streams);
   w.normed = carver.rows(n, hidden);
   w.branch = carver.rows(n, hidden);
   carve_mixers(widths, n, carver, w);
   if (widths.index_q > 0) {
-    w.chosen.words_per_row = (limits.context + compute::kKeyTile - 1) / compute::kKeyTile;
+    w.chosen.words_per_row = ceil_div(indexed_keys(spec, limits.context), compute::kKeyTile);
     w.chosen.words = carver.take<uint64_t>(n * w.chosen.words_per_row);
   }
   w.mlp_gate = carver.buffer(n, widths.mlp);
@@ -194,27 +226,29 @@ compute::BackendLimits backend_limits(const ModelSpec& spec, const DecoderLimits
   const Widths widths(spec);
   compute::BackendLimits b;
   b.max_rows = std::max(limits.max_rows, limits.max_logit_rows);
-  b.max_inputs = std::max({int64_t{spec.hidden_size}, widths.widest(), int64_t{spec.moe.expert_width}});
+  b.max_inputs = std::max(
+      {int64_t{spec.hidden_size} * std::max(1, spec.streams.n), widths.widest(), int64_t{spec.moe.expert_width}});
   b.max_expert_width = spec.moe.expert_width;
   b.max_expert_inputs = spec.hidden_size;
-  b.max_group_inputs = std::max(widths.nope, widths.latent);
+  b.max_group_inputs = std::max({widths.nope, widths.latent, widths.group});
   b.n_experts = spec.moe.router.n_experts;
   b.top_k = spec.moe.router.top_k;
   const std::vector<kv::KvLayer> caches = kv_layers(spec);
-  for (size_t l = 0; l < caches.size(); ++l) {
-    const kv::KvLayer& kv = caches[l];
+  const size_t n = spec.layers.size();
+  for (size_t i = 0; i < caches.size(); ++i) {
+    const kv::KvLayer& kv = caches[i];
     if (kv.kv_heads == 0) continue;
-    if (l >= spec.layers.size()) {
+    if (i / n == 1) {
       b.index_key_dim = std::max(b.index_key_dim, kv.key_dim);
       continue;
     }
     b.key_dim = std::max(b.key_dim, kv.key_dim);
     b.value_dim = std::max(b.value_dim, kv.value_dim);
     b.n_kv_heads = std::max(b.n_kv_heads, kv.kv_heads);
-    b.n_heads = std::max(b.n_heads, spec.attention_of(spec.layers[l]).n_heads);
-    b.index_heads = std::max(b.index_heads, spec.attention_of(spec.layers[l]).indexer.n_heads);
+    b.n_heads = std::max(b.n_heads, spec.attention_of(spec.layers[i % n]).n_heads);
+    b.index_heads = std::max(b.index_heads, spec.attention_of(spec.layers[i % n]).indexer.n_heads);
   }
-  b.index_positions = b.index_heads > 0 ? limits.context : 0;
+  b.index_positions = indexed_keys(spec, limits.context);
   b.max_segments = limits.max_segments;
   b.max_apart_rows = limits.max_apart_rows;
   return b;

@@ -36,7 +36,10 @@ struct Buffer {
 };
 
 struct Workspace {
-  Rows x;                    ///< residual stream [hidden]
+  Rows x;                    ///< residual stream [hidden]; of several, what a block reads
+  Rows streams;              ///< several residual streams [streams * hidden]
+  Rows normed_streams;       ///< likewise
+  Buffer stream_weights;     ///< of the block that is running
   Rows normed, branch;       ///< what a block reads, and what it adds to x [hidden]
   Rows expert_input, mixed;  ///< likewise for experts beside a dense MLP [hidden]
   Rows shared, late;         ///< the shared expert's output; experts' output that is added later [hidden]
@@ -44,6 +47,8 @@ struct Workspace {
   Buffer q, k, v, gate, attended;
   Buffer q_rank, q_rope, latent, k_rope, q_latent, latent_out;  ///< latent attention
   Buffer index_q, index_k, index_weights;
+  Buffer entries;                           ///< keys that stand for runs of positions
+  int32_t* entry_positions;                 ///< [max_rows]: of the first position of each
   compute::KeySets chosen;                  ///< by the indexer
   Buffer decay, beta, down;                 ///< delta rule, Mamba-2
   Buffer mlp_gate, mlp_up;                  ///< dense or shared MLP
@@ -62,10 +67,13 @@ int64_t workspace_bytes(const ModelSpec& spec, const DecoderLimits& limits);
 /// Places everything in `memory` of that many bytes and fills the RoPE tables.
 Workspace lay_out(const ModelSpec& spec, const DecoderLimits& limits, std::byte* memory);
 
-/// What the caches of a model hold: keys and values by decoder layer, then the keys of indexers, also by decoder layer.
+/// What the caches of a model hold: keys and values by decoder layer, then the keys of indexers and then compressed
+/// keys, also by decoder layer.
 std::vector<kv::KvLayer> kv_layers(const ModelSpec& spec);
 /// Floats of recurrent state by decoder layer.
 std::vector<int64_t> state_floats(const ModelSpec& spec);
+/// Of a compressor and its indexer's; 0 without.
+int64_t compressor_state_floats(const AttentionSpec& a);
 
 /// The largest problem that the spec poses to a backend.
 compute::BackendLimits backend_limits(const ModelSpec& spec, const DecoderLimits& limits);

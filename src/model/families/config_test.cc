@@ -83,5 +83,49 @@ TEST(Config, RopeParametersOfNewConfigsMeanTheSameAsThemOfOldOnes) {
   EXPECT_NEAR(result->spec.ropes.front().attention_factor, 1.138629436, 1e-8);
 }
 
+Json deepseek_v4_config() {
+  return *parse_json(R"({"model_type": "deepseek_v4", "vocab_size": 384, "hidden_size": 64, "head_dim": 32,
+    "max_position_embeddings": 1024, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 1,
+    "q_lora_rank": 24, "o_groups": 2, "o_lora_rank": 16, "sliding_window": 16, "qk_rope_head_dim": 8,
+    "rope_theta": 10000.0, "compress_rope_theta": 160000.0, "index_n_heads": 16, "index_head_dim": 32,
+    "index_topk": 6, "hc_mult": 4, "hc_sinkhorn_iters": 20, "n_routed_experts": 8, "num_experts_per_tok": 3,
+    "n_shared_experts": 1, "moe_intermediate_size": 32, "scoring_func": "sqrtsoftplus", "swiglu_limit": 10.0})");
+}
+
+// The published files have a number for each layer where transformers writes names, and one RoPE block.
+TEST(Config, PublishedAndRewrittenConfigsOfDeepseekV4AreTheSameModel) {
+  Json published = deepseek_v4_config(), rewritten = published;
+  const Json::Object yarn{{"rope_type", "yarn"}, {"factor", 16.0}, {"original_max_position_embeddings", 64}};
+  published.set("rope_scaling", yarn);
+  published.set("compress_ratios", Json::Array{0, 4, 128, 0});
+  published.set("num_hash_layers", 1);
+  Json::Object compress = yarn;
+  compress.emplace_back("rope_theta", 160000.0);
+  compress.emplace_back("attention_factor", 1.0);
+  rewritten.set("rope_parameters",
+                Json::Object{{"main", Json::Object{{"rope_type", "default"}}}, {"compress", compress}});
+  rewritten.set("layer_types",
+                Json::Array{"sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"});
+  rewritten.set("mlp_layer_types", Json::Array{"hash_moe", "moe", "moe"});
+  for (const Json& config : {published, rewritten}) {
+    const auto result = describe_config(config, "config.json");
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    const ModelSpec& spec = result->spec;
+    EXPECT_EQ(spec.attention_of(spec.layers[0]).compressor.rate, 0);
+    EXPECT_EQ(spec.attention_of(spec.layers[1]).compressor.rate, 4);
+    EXPECT_EQ(spec.attention_of(spec.layers[1]).indexer.top_k, 6);
+    EXPECT_EQ(spec.attention_of(spec.layers[2]).compressor.rate, 128);
+    EXPECT_TRUE(spec.layers[0].hash_moe && !spec.layers[1].hash_moe);
+    EXPECT_TRUE(spec.recurrent());
+    EXPECT_EQ(spec.ropes[0].scaling, RopeScaling::kNone);
+    EXPECT_EQ(spec.ropes[1].scaling, RopeScaling::kYarn);
+    EXPECT_EQ(spec.ropes[1].theta, 160000.0);
+    EXPECT_EQ(spec.ropes[1].attention_factor, 1.0);
+    EXPECT_EQ(spec.ropes[1].rotary_dim, 8);
+  }
+  published.set("compress_ratios", Json::Array{0, 8, 128});
+  EXPECT_EQ(describe_config(published, "config.json").error().code, ErrorCode::kUnsupported);
+}
+
 }  // namespace
 }  // namespace colibri::model

@@ -25,7 +25,8 @@ struct TensorNames {
 
   const char *attention_norm = nullptr, *attention_post_norm = nullptr;  ///< of the mixer, whatever it is
   const char *ffn_norm = nullptr, *ffn_post_norm = nullptr;
-  const char* layer_scale = nullptr;  ///< [1]
+  const char* layer_scale = nullptr;                                                      ///< [1]
+  const char *mixer_streams = nullptr, *ffn_streams = nullptr, *final_streams = nullptr;  ///< _fn, _base, _scale follow
 
   // Attention.
   const char *q = nullptr, *k = nullptr, *v = nullptr, *output = nullptr;
@@ -39,6 +40,8 @@ struct TensorNames {
   const char* kv_up = nullptr;                                            ///< [heads * (nope + value), latent]
   const char *key_up = nullptr, *value_up = nullptr;  ///< GGUF: [heads, latent, nope] and [heads, value, latent]
   const char *index_q = nullptr, *index_k = nullptr, *index_k_norm = nullptr, *index_weights = nullptr;
+  const char* output_down = nullptr;                              ///< [groups * rank, heads of a group * head_dim]
+  const char *compressor = nullptr, *index_compressor = nullptr;  ///< .wkv, .wgate, .ape and .norm follow
 
   // Delta rule. Several layouts of the same projections; a family names those that it has.
   const char *delta_q = nullptr, *delta_k = nullptr, *delta_v = nullptr, *delta_z = nullptr, *delta_b = nullptr,

@@ -12,7 +12,7 @@ extern const Family kLlama, kMistral, kSmolLm3, kMixtral, kOlmoe, kOlmo2, kQwen2
     kQwen3Next, kQwen3_5Moe, kGptOss, kDeepseekV2, kDeepseekV3, kKimiK2, kGlm4MoeLite, kDeepseekV32, kGlmMoeDsa,
     kGlm4Moe, kDots1, kMinimaxM2, kErnie4_5Moe, kHunyuanV1Moe, kGraniteMoe, kGraniteMoeShared, kGraniteMoeHybrid,
     kLfm2Moe, kPhimoe, kGemma3Text, kGemma3, kGemma4, kLlama4, kAfmoe, kMimoV2Flash, kLongcatFlash, kKimiLinear,
-    kBailingHybrid, kNemotronH;
+    kBailingHybrid, kNemotronH, kDeepseekV4;
 
 namespace {
 
@@ -54,7 +54,8 @@ constexpr std::array kFamilies = {&kLlama,
                                   &kLongcatFlash,
                                   &kKimiLinear,
                                   &kBailingHybrid,
-                                  &kNemotronH};
+                                  &kNemotronH,
+                                  &kDeepseekV4};
 constexpr int64_t kMaxConfigBytes = 64 << 20;
 
 const Family* nearest(std::string_view name) {
@@ -210,8 +211,10 @@ bool ModelSpec::takes_long_factors(int64_t prompt_tokens) const {
 }
 
 bool ModelSpec::recurrent() const {
-  return std::any_of(layers.begin(), layers.end(),
-                     [](const LayerSpec& l) { return l.mixer != Mixer::kAttention && l.mixer != Mixer::kNone; });
+  return std::any_of(layers.begin(), layers.end(), [this](const LayerSpec& l) {
+    if (l.mixer == Mixer::kAttention) return attention_of(l).compressor.rate > 0;
+    return l.mixer != Mixer::kNone;
+  });
 }
 
 }  // namespace colibri::model
