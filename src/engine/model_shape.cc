@@ -19,6 +19,7 @@ std::string name_of(const model::ModelSpec& spec, const model::LayerSpec& layer)
       std::string name = a.latent() ? "latent attention" : "attention";
       if (a.window > 0) name += ", window " + std::to_string(a.window);
       if (a.chunk > 0) name += ", chunks of " + std::to_string(a.chunk);
+      if (a.compressor.rate > 0) name += ", one key for each " + std::to_string(a.compressor.rate) + " before";
       if (a.indexer.n_heads > 0) name += ", best " + std::to_string(a.indexer.top_k) + " keys";
       return name;
     }
@@ -47,7 +48,7 @@ int64_t kv_bytes_per_position(const model::ModelSpec& spec) {
   int64_t bytes = 0;
   for (const kv::KvLayer& layer : model::kv_layers(spec))
     bytes += int64_t{layer.kv_heads} * (layer.key_dim + (layer.latent ? 0 : layer.value_dim)) *
-             static_cast<int64_t>(sizeof(float));
+             static_cast<int64_t>(sizeof(float)) / layer.rate;
   return bytes;
 }
 
