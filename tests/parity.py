@@ -35,6 +35,12 @@ def read_safetensors(path):
             for name, info in header.items() if name != "__metadata__"}
 
 
+def safetensors_header(path):
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        return json.loads(file.read(length))
+
+
 def run_logits(model, prompts, n_continue, *flags, program=(BIN,)):
     """Bytes of the file that `colibri logits` writes for these prompts."""
     with tempfile.TemporaryDirectory() as folder:

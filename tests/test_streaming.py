@@ -10,8 +10,12 @@ import parity
 DEMO = parity.ROOT / "models" / "colibri-tales-14m-q8_0.gguf"
 CHECKPOINTS = ("checkpoints/mixtral", "checkpoints/qwen2_moe", "checkpoints/qwen3_moe", "checkpoints/olmoe",
                "gguf/qwen2_moe-q8_0.gguf", "gguf/qwen3_moe-q8_0.gguf", "gguf/qwen3_moe_wide-q4_k_m.gguf")
+# Recurrent, latent, windowed and sparse; experts by columns, in blocks, read twice in a layer.
+FAMILIES = ("qwen3_next", "qwen3_5_moe", "kimi_linear", "bailing_hybrid", "nemotron_h", "granitemoehybrid", "lfm2_moe", "deepseek_v3",
+            "deepseek_v32", "glm_moe_dsa", "gpt_oss", "gpt_oss_mxfp4", "gemma4", "llama4", "longcat_flash", "mimo_v2_flash", "phimoe")
 # The first is longer than the rows that may meet their experts in any order, the second is decoded from its first token on.
 PROMPTS = [[(7 * i * i + 3 * i) % 320 for i in range(90)], [8]]
+FAMILY_PROMPTS = [[(7 * i * i + 3 * i) % 120 for i in range(90)], [8], [5] * 20]
 AXES = {
     "--expert-memory": ("0", "10%", "25%", "50%", "75%", "99%"),
     "--expert-cache-policy": ("auto", "lru", "lfu"),
@@ -41,10 +45,10 @@ def covering_settings(seed):
 
 
 class StreamingTest(unittest.TestCase):
-    def check(self, model, settings, reference):
+    def check(self, model, settings, reference, prompts=PROMPTS):
         flags = [part for setting in settings for part in setting]
         with self.subTest(model=str(model), settings=" ".join(flags)):
-            self.assertEqual(reference, parity.run_logits(model, PROMPTS, 12, "--heat-file", "off", *flags))
+            self.assertEqual(reference, parity.run_logits(model, prompts, 12, "--heat-file", "off", *flags))
 
     def test_every_pair_of_budget_policy_io_prefetch_threads_and_chunks_gives_the_demo_models_bytes(self):
         reference = parity.run_logits(DEMO, PROMPTS, 12)
@@ -58,6 +62,13 @@ class StreamingTest(unittest.TestCase):
             reference = parity.run_logits(model, PROMPTS, 12)
             for settings in itertools.islice(covering_settings(i), 4):
                 self.check(model, settings, reference)
+
+    def test_every_mixer_gives_the_same_bytes_from_a_small_cache(self):
+        for i, name in enumerate(FAMILIES):
+            model = parity.DATA / "checkpoints" / name
+            reference = parity.run_logits(model, FAMILY_PROMPTS, 12)
+            for settings in itertools.islice(covering_settings(100 + i), 3):
+                self.check(model, settings, reference, FAMILY_PROMPTS)
 
     def test_heat_of_earlier_runs_changes_nothing_but_the_time(self):
         reference = parity.run_logits(DEMO, PROMPTS, 12)

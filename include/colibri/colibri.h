@@ -248,8 +248,8 @@ typedef struct colibri_evaluate_callbacks {
   void* user;
   /* Logits of positions first .. first + n - 1, row-major [n, vocab_size]. Return nonzero to stop. May be NULL. */
   int (*logits)(void* user, int32_t first, int32_t n, const float* logits, int32_t vocab_size);
-  /* Experts of a MoE layer (`layer` counts all decoder layers from 0) for positions first ..: [n, top_k], by descending
-   * weight. May be NULL. */
+  /* Experts of a MoE layer (`layer` counts all decoder layers from 0) for positions first ..: [n, top_k], in the
+   * order of choice: by descending weight, unless the model adds something to the scores for choosing. May be NULL. */
   int (*routing)(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
                  int32_t top_k);
   /* Asked many times a second, from several threads, while the model computes; return nonzero to stop. Must be quick

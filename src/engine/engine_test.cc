@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <map>
 #include <thread>
 
 #include "store/fake_disk.h"
@@ -163,14 +166,16 @@ struct BrokenRange {
   }
 };
 
-std::unique_ptr<Engine> open_streaming(const store::FakeDisk::Script& script) {
+std::unique_ptr<Engine> open_streaming(const store::FakeDisk::Script& script, const std::string& model = kTiny,
+                                       const char* prefill_chunk = "auto") {
   OpenOptions options;
-  for (const auto& [key, value] : {std::pair("expert_memory", "0"), {"parallel", "2"}, {"heat_file", "off"}})
+  for (const auto& [key, value] :
+       {std::pair("expert_memory", "0"), {"parallel", "2"}, {"heat_file", "off"}, {"prefill_chunk", prefill_chunk}})
     EXPECT_TRUE(apply_setting(key, value, options.settings).ok());
   options.byte_source = [&script](const formats::TensorCatalog& catalog) -> std::unique_ptr<store::ByteSource> {
     return std::make_unique<store::FakeDisk>(catalog, script);
   };
-  auto engine = Engine::open(kTiny, options);
+  auto engine = Engine::open(model, options);
   EXPECT_TRUE(engine.ok()) << engine.error().message;
   return engine.ok() ? *std::move(engine) : nullptr;
 }
@@ -211,6 +216,79 @@ TEST(StreamingEngine, AnExpertThatCannotBeReadEndsWhoNeedsItAndNobodyElse) {
   }
   broken = {};  // the disk is well again
   EXPECT_EQ(drain(**damaged->submit(one)).tokens, expected_first.tokens);
+}
+
+/// Where in a text each expert is used first, by layer and id.
+class FirstUses final : public EvaluationSink {
+ public:
+  bool wants_logits() const override { return false; }
+  bool on_logits(int64_t, int64_t, const float*, int) override { return true; }
+  bool on_routing(int layer, int64_t first, int64_t n, const int32_t* ids, const float*, int top_k) override {
+    for (int64_t i = 0; i < n * top_k; ++i) uses.try_emplace({layer, ids[i]}, first + i / top_k);
+    return true;
+  }
+  std::map<std::pair<int, int>, int64_t> uses;
+};
+
+FirstUses uses_of(Engine& engine, const TokenIds& text) {
+  FirstUses found;
+  EXPECT_TRUE(engine.evaluate(text, found).ok());
+  return found;
+}
+
+// `other` decodes while `one` reads its prompt token by token; when `one` needs the expert that cannot be read, the
+// state of `other` has already moved on. It must go back to the end of its prompt, and on with the same tokens.
+void expect_recovery(const std::string& folder, const std::string& before, const std::string& after) {
+  SCOPED_TRACE(folder);
+  BrokenRange broken;
+  std::atomic<bool> hold{false};
+  const store::FakeDisk::Script disk = [&](int64_t file, int64_t offset) {
+    while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return broken(file, offset);
+  };
+  const auto engine = open_streaming(disk, folder, "1");
+  ASSERT_NE(engine, nullptr);
+  const auto tokens_of = [](int seed, int n) {
+    TokenIds ids = prompt_of(seed, n);
+    for (int32_t& id : ids) id %= 120;
+    return ids;
+  };
+  const Request one = greedy(tokens_of(1, 8), 4);
+  const FirstUses of_one = uses_of(*engine, one.prompt);
+  const auto catalog = *formats::open_catalog(folder);
+  int recovered = 0;
+  for (int seed = 2; seed < 300 && recovered < 3; ++seed) {
+    const Request other = greedy(tokens_of(seed, 2), 5);
+    const Outcome expected = drain(**engine->submit(other));
+    TokenIds text = other.prompt;
+    text.insert(text.end(), expected.tokens.begin(), expected.tokens.end());
+    const FirstUses of_other = uses_of(*engine, text);
+    const auto only_one = std::find_if(of_one.uses.begin(), of_one.uses.end(), [&](const auto& use) {
+      return use.second >= 2 && of_other.uses.count(use.first) == 0;
+    });
+    if (only_one == of_one.uses.end()) continue;
+    const auto& [layer, expert] = only_one->first;
+    const auto* tensor =
+        catalog.find(before + std::to_string(layer) + after + std::to_string(expert) + ".up_proj.weight");
+    ASSERT_NE(tensor, nullptr);
+    broken = {tensor->offset, tensor->offset + tensor->bytes};
+    hold = true;
+    const auto goes_on = *engine->submit(other), ends = *engine->submit(one);
+    hold = false;
+    EXPECT_EQ(drain(*ends).finish_reason, "error");
+    const Outcome got = drain(*goes_on);
+    EXPECT_EQ(got.finish_reason, "length");
+    EXPECT_EQ(got.tokens, expected.tokens) << "prompt " << seed;
+    broken = {};
+    ++recovered;
+  }
+  EXPECT_EQ(recovered, 3) << "no prompt without an expert that the other one needs";
+}
+
+TEST(StreamingEngine, ARecurrentSequenceKeepsItsTokensWhenAStepFailsForItsNeighbour) {
+  const std::string data = COLIBRI_SOURCE_DIR "/tests/data/checkpoints/";
+  expect_recovery(data + "qwen3_next", "model.layers.", ".mlp.experts.");
+  expect_recovery(data + "nemotron_h", "backbone.layers.", ".mixer.experts.");
 }
 
 TEST(StreamingEngine, CancellingWhileTheDiskHangsEndsTheSequenceAtOnce) {

@@ -25,6 +25,14 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want)
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i] / want[i], 1.0f, 1e-6f) << i;
 }
 
+// Cosines of all positions, then sines; with two sets of frequencies, the long ones behind the short ones in each.
+std::vector<float> far_table(const RopeSpec& rope, int64_t positions) {
+  const auto floats = static_cast<size_t>(rope_table_floats(rope, positions));
+  std::vector<float> table(2 * floats);
+  fill_rope_tables(rope, positions, table.data(), table.data() + floats);
+  return table;
+}
+
 TEST(Rope, FrequenciesOfEveryTestModelEqualTransformers) {
   int compared = 0;
   for (const char* family : {"llama", "mixtral", "qwen2_moe", "qwen3", "qwen3_moe", "olmoe"}) {
@@ -41,6 +49,59 @@ TEST(Rope, FrequenciesOfEveryTestModelEqualTransformers) {
     ++compared;
   }
   EXPECT_GT(compared, 0);
+}
+
+struct Angles {
+  const char* model;
+  const char* key;
+  size_t rope;  // which of ModelSpec::ropes
+};
+
+// tools/make_long_data.py: cos and sin at 1, 4095, 32767 and 131071. Both sides multiply position and frequency in
+// float32. Theirs comes from a float32 power, a reciprocal and a scaling, each with a rounding or two: four units in
+// the last place turn the angle by angle * 2^-21 at most, and change cos and sin by no more.
+TEST(Rope, AnglesFarIntoATextEqualTransformers) {
+  const auto expected = formats::open_catalog(COLIBRI_SOURCE_DIR "/tests/data/rope_angles.safetensors");
+  ASSERT_TRUE(expected.ok()) << expected.error().message;
+  constexpr std::array<int64_t, 4> kPositions = {1, 4095, 32767, 131071};
+  constexpr std::array<Angles, 12> kAngles = {{{"llama", "llama", 0},
+                                               {"mixtral", "mixtral", 0},
+                                               {"qwen3", "qwen3", 0},
+                                               {"deepseek_v3", "deepseek_v3", 0},
+                                               {"gpt_oss", "gpt_oss", 0},
+                                               {"phimoe", "phimoe", 0},
+                                               {"minimax_m2", "minimax_m2", 0},
+                                               {"hunyuan_v1_moe", "hunyuan_v1_moe", 0},
+                                               {"gemma3_text", "gemma3_text.full_attention", 0},
+                                               {"gemma3_text", "gemma3_text.sliding_attention", 1},
+                                               {"gemma4", "gemma4.full_attention", 0},
+                                               {"gemma4", "gemma4.sliding_attention", 1}}};
+  for (const Angles& angles : kAngles) {
+    SCOPED_TRACE(angles.key);
+    const std::string folder = std::string(COLIBRI_SOURCE_DIR "/tests/data/checkpoints/") + angles.model;
+    const auto catalog = formats::open_catalog(folder);
+    ASSERT_TRUE(catalog.ok()) << catalog.error().message;
+    const auto description = describe_model(folder, *catalog);
+    ASSERT_TRUE(description.ok()) << description.error().message;
+    const RopeSpec& rope = description->spec.ropes.at(angles.rope);
+    const auto want_cos = read_floats(*expected, (std::string(angles.key) + ".cos").c_str());
+    const auto want_sin = read_floats(*expected, (std::string(angles.key) + ".sin").c_str());
+    const auto pairs = static_cast<size_t>(rope.rotary_dim / 2);
+    ASSERT_EQ(want_cos.size(), kPositions.size() * pairs);
+    const std::vector<float> frequencies = rope_inverse_frequencies(rope, rope.has_long());
+    const double factor = rope.has_long() ? rope.long_attention_factor : rope.attention_factor;
+    const std::vector<float> table = far_table(rope, kPositions.back() + 1);
+    const size_t sines = table.size() / 2;
+    const size_t start = rope.has_long() ? sines / 2 : 0;
+    for (size_t p = 0; p < kPositions.size(); ++p)
+      for (size_t i = 0; i < pairs; ++i) {
+        const size_t at = start + static_cast<size_t>(kPositions[p]) * pairs + i;
+        const double angle = static_cast<double>(kPositions[p]) * static_cast<double>(frequencies[i]);
+        const double tolerance = factor * (2e-7 + angle * 0x1p-21);
+        EXPECT_NEAR(table[at], want_cos[p * pairs + i], tolerance) << kPositions[p] << " pair " << i;
+        EXPECT_NEAR(table[sines + at], want_sin[p * pairs + i], tolerance) << kPositions[p] << " pair " << i;
+      }
+  }
 }
 
 // transformers 5.24, ROPE_INIT_FUNCTIONS["yarn"], head size 16, theta 1e6, factor 4, original context 32.

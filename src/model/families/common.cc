@@ -25,9 +25,11 @@ ModelSpec read_common(ConfigReader& reader, std::string_view family, std::string
   AttentionSpec attention;
   attention.n_heads = reader.size("num_attention_heads", 4096);
   attention.n_kv_heads = reader.size_or("num_key_value_heads", attention.n_heads, 4096);
-  if (reader.find("head_dim") == nullptr && spec.hidden_size % attention.n_heads != 0)
+  const bool latent = reader.find("qk_rope_head_dim") != nullptr;  // read_latent_attention knows the widths then
+  if (reader.find("head_dim") == nullptr && !latent && spec.hidden_size % attention.n_heads != 0)
     reader.fail("head_dim", "is missing and hidden_size is no multiple of num_attention_heads");
-  attention.head_dim = reader.size_or("head_dim", std::max(1, spec.hidden_size / attention.n_heads), 4096);
+  const int width = latent ? reader.size("qk_rope_head_dim", 4096) : std::max(1, spec.hidden_size / attention.n_heads);
+  attention.head_dim = reader.size_or("head_dim", width, 4096);
   attention.value_dim = attention.head_dim;
   if (attention.n_heads % attention.n_kv_heads != 0)
     reader.fail("num_key_value_heads", "is " + std::to_string(attention.n_kv_heads) + ", which does not divide " +
