@@ -166,7 +166,7 @@ void add_experts(Subject& subject) {
         const Amount amount{6.0 * static_cast<double>(rows * kTopK * kExpertInputs * kExpertWidth),
                             peak_for(subject, encoding), 0};
         measure(state, amount, [&] {
-          subject.backend->experts(x.rows(), ids.data(), weights.data(), kTopK, layer.pointers, out.rows());
+          subject.backend->experts(x.rows(), ids.data(), weights.data(), {kTopK}, layer.pointers, out.rows());
         });
       });
     }
@@ -274,7 +274,7 @@ void add_row_operations(Subject& subject) {
   using Body = void (*)(Backend&, Buffers&);
   const std::map<std::string, Body> bodies = {
       {"rms_norm", [](Backend& b, Buffers& d) { b.rms_norm(d.x.rows(), d.y.values.data(), 1e-6f, d.out.rows()); }},
-      {"silu_mul", [](Backend& b, Buffers& d) { b.silu_mul(d.x.rows(), d.y.rows(), d.out.rows()); }},
+      {"silu_mul", [](Backend& b, Buffers& d) { b.activate(d.x.rows(), d.y.rows(), {}, d.out.rows()); }},
       {"add", [](Backend& b, Buffers& d) { b.add(d.out.rows(), d.y.rows()); }},
       {"rope", [](Backend& b, Buffers& d) {
          const compute::RopeTable table{false, kHeadDim, d.angles.values.data(), d.angles.values.data()};
