@@ -28,12 +28,18 @@ inline float half_e8m0_to_f32(uint8_t e) {
   return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
 }
 
-/// The magnitude of an e4m3 number, whatever its sign; 480 where it is NaN (127). The bits are those of a float but for
-/// the width and the offset of the exponent; a power of two makes up for it, exactly, subnormals included.
-inline float e4m3_magnitude(uint8_t bits) { return std::bit_cast<float>((bits & 0x7fu) << 20) * 0x1p120f; }
+/// The magnitude of an e4m3 number (sign and all above are ignored); 480 where it is NaN (127). The bits are those of a
+/// float but for the width and the offset of the exponent. Subnormals are (8 + mantissa) / 2^10 at first; no step has a
+/// subnormal float, which takes processors many times as long. Without branches, like f16_to_f32.
+inline float e4m3_magnitude(uint32_t bits) {
+  const uint32_t wide = ((bits & 0x7fu) << 20) + (120u << 23);
+  const auto small = std::bit_cast<uint32_t>(2.0f * (std::bit_cast<float>(wide) - 0x1p-7f));
+  const uint32_t use_small = 0u - ((bits & 0x78u) == 0);
+  return std::bit_cast<float>((small & use_small) | (wide & ~use_small));
+}
 
 /// e4m3 with a sign and no infinities; magnitude 127 is NaN.
-inline float e4m3_to_f32(uint8_t bits) {
+inline float e4m3_to_f32(uint32_t bits) {
   const uint32_t sign = (bits & 0x80u) << 24;
   const uint32_t nan = 0u - ((bits & 0x7fu) == 0x7fu);
   return std::bit_cast<float>(sign | (nan & 0x7fc00000u) | (std::bit_cast<uint32_t>(e4m3_magnitude(bits)) & ~nan));

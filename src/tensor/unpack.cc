@@ -106,7 +106,7 @@ float value(uint32_t code) {
                         : encoding == Encoding::kQ3_K  ? 4
                         : encoding == Encoding::kMXFP4 ? kFp4Zero
                                                        : 0;
-  if constexpr (encoding == Encoding::kF8E4M3) return e4m3_to_f32(static_cast<uint8_t>(code));
+  if constexpr (encoding == Encoding::kF8E4M3) return e4m3_to_f32(code);
   if constexpr (encoding == Encoding::kIQ4_NL || encoding == Encoding::kIQ4_XS)
     return static_cast<float>(kIq4Values[code]);
   return static_cast<float>(static_cast<int>(code) - kZero);
