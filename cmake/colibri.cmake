@@ -25,12 +25,37 @@ endif()
 find_package(Threads REQUIRED)
 target_link_libraries(colibri_flags INTERFACE Threads::Threads)
 
-# What test programs link. Only in the test's own files: what they do need not be fast, but there are many of them.
+# For files whose speed nobody waits for, while they wait for the compiler: tests, the command line, replays.
+add_library(colibri_light INTERFACE)
+target_compile_options(colibri_light INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+
+# Precompiled headers: one for the test programs, in sanitizer builds one for the layers too. The layers of other builds, and
+# everything in builds with a compiler cache (which cannot store what used one), do without and show what lacks an #include.
+if(CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
+endif()
+set(standard_headers <algorithm> <cmath> <cstring> <filesystem> <fstream> <functional> <limits> <map> <memory> <optional>
+  <random> <span> <string> <string_view> <thread> <variant> <vector>)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/only_headers.cc CONTENT "// Nothing but its precompiled headers.\n")
+if(COLIBRI_SANITIZE)
+  add_library(layer_headers STATIC EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/only_headers.cc)
+  target_link_libraries(layer_headers PRIVATE colibri_flags)
+  target_precompile_headers(layer_headers PRIVATE ${standard_headers})
+endif()
+
+# colibri_test_program(NAME SOURCES...): a program of tests.
 if(COLIBRI_TESTS)
   add_library(colibri_gtest INTERFACE)
-  target_link_libraries(colibri_gtest INTERFACE GTest::gtest GTest::gtest_main)
-  target_compile_options(colibri_gtest INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+  target_link_libraries(colibri_gtest INTERFACE colibri_light GTest::gtest GTest::gtest_main)
+  add_executable(test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/only_headers.cc)
+  target_link_libraries(test_headers PRIVATE colibri_flags colibri_gtest)
+  target_precompile_headers(test_headers PRIVATE <gtest/gtest.h> ${standard_headers})
 endif()
+function(colibri_test_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE colibri_gtest)
+  target_precompile_headers(${name} REUSE_FROM test_headers)
+endfunction()
 
 # colibri_layer(NAME deps...): object library colibri_NAME from every .cc of the folder (subfolders named in
 # COLIBRI_SUBDIRS included) except *_test.cc; the *_test.cc become one test program NAME_test.
@@ -46,9 +71,12 @@ function(colibri_layer name)
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   add_library(colibri_${name} STATIC ${sources})
   target_link_libraries(colibri_${name} PUBLIC colibri_flags ${ARG_DEPS} PRIVATE ${ARG_LIBS})
+  if(COLIBRI_SANITIZE)
+    target_precompile_headers(colibri_${name} REUSE_FROM layer_headers)
+  endif()
   if(COLIBRI_TESTS AND tests)
-    add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE colibri_${name} colibri_gtest)
+    colibri_test_program(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE colibri_${name})
     target_compile_definitions(${name}_test PRIVATE COLIBRI_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES LABELS unit)

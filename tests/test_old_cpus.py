@@ -14,6 +14,8 @@ PROMPTS = [[(7 * i * i + 3 * i) % 320 for i in range(20)], [8]]
 # QEMU's names, and the level that Colibri should choose there. AMD and Intel: dispatch looks at features, not at vendors.
 CPUS = {"Opteron_G1": "scalar", "kvm64": "scalar", "Conroe": "scalar", "phenom": "scalar", "Penryn": "sse4", "Nehalem": "sse4",
         "SandyBridge": "sse4", "Opteron_G5": "sse4", "Haswell": "avx2", "EPYC": "avx2"}
+# Between them every level, and multiplications with and without rounding once in the C library.
+ONE_OF_EACH_KIND = ("Opteron_G1", "Penryn", "Opteron_G5", "Haswell")
 QEMU = shutil.which("qemu-x86_64")
 
 
@@ -27,7 +29,7 @@ class OldCpusTest(unittest.TestCase):
     def test_the_oldest_processors_give_the_same_bytes(self):
         for model in MODELS:
             here = parity.run_logits(parity.DATA / model, PROMPTS, 6)
-            for cpu in CPUS:
+            for cpu in CPUS if model == MODELS[0] else ONE_OF_EACH_KIND:
                 with self.subTest(model=model, cpu=cpu):
                     self.assertEqual(here, parity.run_logits(parity.DATA / model, PROMPTS, 6, program=on(cpu)))
 
