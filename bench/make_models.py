@@ -63,7 +63,7 @@ def demo(model):
     if not bf16.exists():
         template = source / "colibri-tales-14m-q8_0.gguf"
         whole(bf16, lambda out: hf_to_gguf.convert(source / "hf", out, hf_to_gguf.unquantised_type, template))
-    whole(model.gguf, lambda out: run(machine.llama("llama-quantize"), bf16, out, model.preset))
+    whole(model.gguf, lambda out: run(machine.llama("llama-quantize"), *model.options, bf16, out, model.preset))
 
 
 MAKERS = {"synthetic": synthetic, "uniform": uniform, "checkpoint": checkpoint, "bf16": bf16, "demo": demo}

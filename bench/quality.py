@@ -29,12 +29,13 @@ def windows_of(program, model, text):
     return [ids[first:first + WINDOW] for first in range(0, len(ids) - WINDOW + 1, WINDOW)]
 
 
-def ours(program, model, windows):
+def ours(program, model, windows, *flags):
     """(mean negative log likelihood, scored tokens)"""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"prompts": windows}, file)
         file.flush()
-        run = machine.run([program, "perplexity", model.gguf, "--tokens", file.name, "--window", WINDOW, "--score-from", SCORE_FROM, "--json"])
+        run = machine.run([program, "perplexity", model.gguf, "--tokens", file.name, "--window", WINDOW, "--score-from", SCORE_FROM, "--json",
+                           *flags])
     result = json.loads(run.output)
     return result["mean_negative_log_likelihood"], result["scored_tokens"]
 
