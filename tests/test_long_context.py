@@ -1,6 +1,6 @@
 """Logits thousands of tokens into a text equal those of transformers, for each way to remember.
 
-    COLIBRI_LONG_DATA=FILE tests/test_long_context.py    # FILE of tools/make_long_data.py --by-hand: 32k and 128k positions
+    LONG_DATA=FILE tests/test_long_context.py    # FILE of tools/make_long_data.py --by-hand: 32k and 128k positions
 """
 import json
 import os
@@ -41,7 +41,7 @@ class LongContextTest(unittest.TestCase):
                 self.compare(data, name, 4200)
 
     def test_logits_at_32k_and_128k_equal_transformers(self):
-        file = os.environ.get("COLIBRI_LONG_DATA")
+        file = os.environ.get("LONG_DATA")
         if not file:
             return  # by hand: see above
         data = parity.read_safetensors(file)

@@ -31,7 +31,7 @@ ANGLES = {"llama": [None], "mixtral": [None], "qwen3": [None], "deepseek_v3": [N
 LENGTH, BY_HAND, FAR = 4200, 32768, 131072
 TAIL = 64  # rows of a model with windows that are computed for the last ROWS of them
 ROWS = 8
-FULL = ("qwen3", "llama", "deepseek_v3", "qwen3_next", "nemotron_h")
+FULL = ("qwen3", "llama", "qwen3_next", "nemotron_h")
 
 
 def angles():
@@ -73,7 +73,7 @@ def main():
     torch.set_num_threads(1)
     if arguments.by_hand:
         tensors = rows_of("mistral", FAR, "eager")
-        for name in FULL:  # no mask of 32k x 32k: 4 GB each
+        for name in FULL:  # without a mask of 32k x 32k numbers
             tensors |= rows_of(name, BY_HAND, "sdpa")
             print(name, flush=True)
         save_file(tensors, arguments.by_hand)
