@@ -127,17 +127,11 @@ Status WeightPlanner::stacked(const char* pattern, int e, int64_t n, int64_t k, 
   const TensorInfo* tensor = find(pattern);
   // Quantised experts always have outputs before inputs.
   const bool transposed = names_.stacked_transposed && tensor != nullptr && !is_quantised(*tensor);
-  COLIBRI_ASSIGN(MatrixSource s, source(pattern, transposed ? Shape{spec_.moe.n_stored(), k, rows}
-                                                            : Shape{spec_.moe.n_stored(), rows, k}));
-  s.n = n;
-  s.k = k;
-  s.block = alternate ? 1 : 0;
-  s.stride = alternate ? 2 : 0;
-  s.transposed = transposed;
-  s.first_row = first + (transposed ? 0 : e * rows);
-  s.file_width = transposed ? rows : 0;
-  s.first_input = transposed ? e * k : 0;
-  *target = s;
+  COLIBRI_ASSIGN(const MatrixSource all, source(pattern, transposed ? Shape{spec_.moe.n_stored(), k, rows}
+                                                                    : Shape{spec_.moe.n_stored(), rows, k}));
+  const int64_t block = alternate ? 1 : 0, stride = alternate ? 2 : 0;
+  *target = transposed ? store::select_transposed(all, first, n, e * k, k, block, stride)
+                       : store::select_rows(all, e * rows + first, n, block, stride);
   return {};
 }
 

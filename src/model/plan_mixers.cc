@@ -92,14 +92,8 @@ Status WeightPlanner::latent_heads(const AttentionSpec& a, AttentionWeights& w) 
       continue;
     }
     const int64_t rows = heads * (nope + value), first = h * (nope + value);
-    COLIBRI_ASSIGN(MatrixSource s, source(names_.kv_up, Shape{rows, latent}));
-    s.transposed = true;
-    s.file_width = latent;
-    s.first_input = first;
-    s.n = latent;
-    s.k = nope;
-    if (is_quantised(s.encoding)) s.encoding = Encoding::kF32;
-    add(s, key);
+    COLIBRI_ASSIGN(const MatrixSource all, source(names_.kv_up, Shape{rows, latent}));
+    add(store::select_transposed(all, 0, latent, first, nope), key);
     COLIBRI_TRY(matrix(names_.kv_up, value, latent, up, {rows, first + nope}));
   }
   return {};

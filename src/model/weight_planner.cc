@@ -214,11 +214,8 @@ Result<MatrixSource> WeightPlanner::source(const char* pattern, const Shape& exp
 
 Status WeightPlanner::matrix(const char* pattern, int64_t n, int64_t k, PackedMatrix* target, const RowPart& part,
                              int heads) {
-  COLIBRI_ASSIGN(MatrixSource s, source(pattern, Shape{part.rows > 0 ? part.rows : n, k}));
-  s.n = n;
-  s.first_row = part.first;
-  s.block = part.block;
-  s.stride = part.stride;
+  COLIBRI_ASSIGN(const MatrixSource whole, source(pattern, Shape{part.rows > 0 ? part.rows : n, k}));
+  MatrixSource s = part.rows > 0 ? store::select_rows(whole, part.first, n, part.block, part.stride) : whole;
   s.interleaved_heads = description_.interleaved_qk ? heads : 0;
   add(s, target);
   return {};
