@@ -46,7 +46,7 @@ DATA_GGUF_F32 = {"mixtral": "mixtral-f32.gguf", "qwen3_moe": "qwen3_moe-f32-0000
 DATA_GGUF_QUANTISED = {"mixtral": "Q8_0", "qwen2_moe": "Q8_0", "qwen3_moe": "Q8_0", "olmoe": "Q8_0", "qwen3_moe_wide": "Q4_K_M"}
 
 # What has no forward pass yet, each with the reason; empty when everything runs.
-PENDING = {"deepseek_v4": "its attention is not written yet"}
+PENDING = {}
 
 
 @dataclass
