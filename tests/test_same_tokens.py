@@ -8,8 +8,9 @@ import parity
 MODELS = ("checkpoints/mixtral", "checkpoints/qwen2_moe", "checkpoints/qwen3_moe", "checkpoints/olmoe", "checkpoints/llama",
           "gguf/qwen2_moe-q8_0.gguf", "gguf/qwen3_moe-q8_0.gguf", "gguf/qwen3_moe_wide-q4_k_m.gguf")
 # A sample of each way to remember: a delta rule by head and by channel, Mamba-2, short convolutions, latents, latents with an
-# indexer, windows with sinks, chunks of positions, two halves of a layer. Each setting is tried with one of FAMILY_FLAGS only.
-FAMILIES = ("qwen3_next", "kimi_linear", "nemotron_h", "lfm2_moe", "deepseek_v3", "glm_moe_dsa", "gpt_oss", "llama4", "longcat_flash")
+# indexer, windows with sinks, chunks of positions, two halves of a layer, compressed keys. Each setting is tried with one of FAMILY_FLAGS only.
+FAMILIES = ("qwen3_next", "kimi_linear", "nemotron_h", "lfm2_moe", "deepseek_v3", "glm_moe_dsa", "gpt_oss", "llama4", "longcat_flash",
+            "deepseek_v4")
 # The first is longer than a tile of keys (64), so that chunks end inside and outside of tiles.
 PROMPTS = [[(7 * i * i + 3 * i) % 320 for i in range(90)], [8]]
 FAMILY_PROMPTS = [[(7 * i * i + 3 * i) % 120 for i in range(90)], [8]]

@@ -12,7 +12,7 @@ CHECKPOINTS = ("checkpoints/mixtral", "checkpoints/qwen2_moe", "checkpoints/qwen
                "gguf/qwen2_moe-q8_0.gguf", "gguf/qwen3_moe-q8_0.gguf", "gguf/qwen3_moe_wide-q4_k_m.gguf")
 # Recurrent, latent, windowed and sparse; experts by columns, in blocks, read twice in a layer.
 FAMILIES = ("qwen3_next", "qwen3_5_moe", "kimi_linear", "bailing_hybrid", "nemotron_h", "granitemoehybrid", "lfm2_moe", "deepseek_v3",
-            "deepseek_v32", "glm_moe_dsa", "gpt_oss", "gpt_oss_mxfp4", "gemma4", "llama4", "longcat_flash", "mimo_v2_flash", "phimoe")
+            "deepseek_v32", "deepseek_v4", "glm_moe_dsa", "gpt_oss", "gpt_oss_mxfp4", "gemma4", "llama4", "longcat_flash", "mimo_v2_flash", "phimoe")
 # The first is longer than the rows that may meet their experts in any order, the second is decoded from its first token on.
 PROMPTS = [[(7 * i * i + 3 * i) % 320 for i in range(90)], [8]]
 FAMILY_PROMPTS = [[(7 * i * i + 3 * i) % 120 for i in range(90)], [8], [5] * 20]
