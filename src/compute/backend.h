@@ -4,9 +4,10 @@
 // depends on the element alone, never on the instruction set, the number of threads or the number of rows in the call.
 //   - matrix products of floats: one chain of fused multiply-adds over the inputs in ascending order, starting from 0
 //   - quantised weights times 8-bit activations: sums of products are whole numbers and exact; per strip of 256 inputs
-//     they become one float, and a chain of fused multiply-adds goes over the strips (cpu/kernels/product_inl.h, expanded_inl.h).
-//     The activations of a row share one scale per strip. 256 is a measured choice: over the demo model's texts the
-//     mean negative log likelihood differs from that with 32 by a hundredth of a percent, in both directions
+//     they become one float, and a chain of fused multiply-adds goes over the strips (cpu/kernels/product_inl.h,
+//     expanded_inl.h). The activations of a row share one scale per strip. 256 is a measured choice: over the demo
+//     model's texts the mean negative log likelihood differs from that with 32 by a hundredth of a percent, in both
+//     directions
 //   - grouped products: each group like a matrix product of its own; strips begin anew in each group
 //   - the outputs of a row's experts: a chain of fused multiply-adds in ascending expert id, starting from 0
 //   - sums over a row (norms, the tiles of attention): 16 lanes (element i goes to lane i % 16, ascending), then a

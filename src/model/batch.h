@@ -33,8 +33,8 @@ using Logits = Rows;
 class RoutingObserver {
  public:
   virtual ~RoutingObserver() = default;
-  /// ids, weights [batch rows, top_k], in the order of choice (compute/backend.h), valid until the layer is done; `layer`
-  /// counts all decoder layers. `missing`: the chosen experts that were not in memory, ascending.
+  /// ids, weights [batch rows, top_k], in the order of choice (compute/backend.h), valid until the layer is done;
+  /// `layer` counts all decoder layers. `missing`: the chosen experts that were not in memory, ascending.
   virtual void on_route(int layer, const int32_t* ids, const float* weights, int64_t rows, int top_k,
                         std::span<const int32_t> missing) = 0;
 };

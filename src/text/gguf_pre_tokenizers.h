@@ -16,8 +16,9 @@ struct GgufPreTokenizer {
   std::vector<std::string_view> patterns;  ///< applied one after the other, matches isolated
   bool nfc = false;
   bool ignore_merges = false;
-  bool add_bos = false;     ///< where the file does not say it
-  bool characters = false;  ///< BPE on characters of the whole text, with U+2581 for blanks and byte fallback, instead of on bytes
+  bool add_bos = false;  ///< where the file does not say it
+  bool characters =
+      false;  ///< BPE on characters of the whole text, with U+2581 for blanks and byte fallback, instead of on bytes
 };
 
 /// nullptr when nothing is known under that name. An empty name is "default".

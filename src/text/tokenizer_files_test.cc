@@ -238,7 +238,8 @@ TEST(RankedMerges, OneRulePerEntryGivesWhatLookingUpEveryPairGives) {
       if (std::find(entries.begin(), entries.end(), text) == entries.end()) entries.push_back(text);
     }
     std::vector<uint32_t> ranks;
-    for (size_t i = 0; i < entries.size(); ++i) ranks.push_back(static_cast<uint32_t>(random() % 12));  // some are equal
+    for (size_t i = 0; i < entries.size(); ++i)
+      ranks.push_back(static_cast<uint32_t>(random() % 12));  // some are equal
     Vocabulary vocabulary(entries.size(), entries.size(), 200);
     for (size_t i = 0; i < entries.size(); ++i) vocabulary.insert(static_cast<TokenId>(i), entries[i]);
     const auto bpe = Bpe::create_ranked(std::move(vocabulary), ranks, {}, {});

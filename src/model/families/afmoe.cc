@@ -18,14 +18,7 @@ TensorNames names() {
   return n;
 }
 
-TensorNames gguf_names() {
-  TensorNames n = kGgufNames;
-  n.attention_post_norm = "blk.{L}.post_attention_norm";
-  n.ffn_post_norm = "blk.{L}.post_ffw_norm";
-  return n;
-}
-
-const TensorNames kNames = names(), kGguf = gguf_names();
+const TensorNames kNames = names();
 
 void read_router(ConfigReader& reader, ModelSpec& spec) {
   MoeSpec& moe = spec.moe;
@@ -81,7 +74,6 @@ extern const Family kAfmoe = {.name = "afmoe",
                               .gguf_architecture = "afmoe",
                               .read_config = read_config,
                               .names = &kNames,
-                              .gguf_names = &kGguf,
                               .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

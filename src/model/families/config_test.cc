@@ -52,7 +52,8 @@ TEST(Config, SettingsThatWouldChangeTheForwardPassAreErrorsNotIgnored) {
   EXPECT_EQ(code_with("use_sliding_window", true, "use_sliding_window"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("attention_multiplier", 0.5, "attention_multiplier"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("final_logit_softcapping", 30.0, "final_logit_softcapping"), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_with("quantization_config", Json::Object{{"quant_method", "bitsandbytes"}}, "bitsandbytes"), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_with("quantization_config", Json::Object{{"quant_method", "bitsandbytes"}}, "bitsandbytes"),
+            ErrorCode::kUnsupported);
   const Json::Array types(4, Json("sliding_attention"));
   EXPECT_EQ(code_with("layer_types", types, "sliding_attention"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("rope_scaling", Json::Object{{"rope_type", "ntk"}, {"factor", 2.0}}, "ntk"),

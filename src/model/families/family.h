@@ -85,6 +85,7 @@ struct TensorNames {
 
 extern const TensorNames kHuggingFaceNames;  ///< the common layout; families override fields
 extern const TensorNames kDeepseekNames;     ///< the same with "shared_experts"
+extern const TensorNames kMixtralNames;      ///< the same with "block_sparse_moe" and w1, w2, w3
 extern const TensorNames kGgufNames;         ///< likewise for GGUF
 
 /// A GGUF file while its metadata becomes a Hugging Face config. Keys are those after "{architecture}.".

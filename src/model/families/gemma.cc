@@ -26,8 +26,6 @@ TensorNames names() {
 
 TensorNames gguf_names() {
   TensorNames n = kGgufNames;
-  n.attention_post_norm = "blk.{L}.post_attention_norm";
-  n.ffn_post_norm = "blk.{L}.post_ffw_norm";
   n.layer_scale = "blk.{L}.layer_output_scale";
   n.dense_post_norm = "blk.{L}.post_ffw_norm_1";
   n.experts_norm = "blk.{L}.pre_ffw_norm_2";

@@ -6,7 +6,7 @@ namespace colibri::model {
 namespace {
 
 TensorNames kimi_names() {
-  TensorNames n = kDeepseekNames;
+  TensorNames n = kMixtralNames;
   n.delta_q = "model.layers.{L}.self_attn.q_proj";
   n.delta_k = "model.layers.{L}.self_attn.k_proj";
   n.delta_v = "model.layers.{L}.self_attn.v_proj";
@@ -22,11 +22,7 @@ TensorNames kimi_names() {
   n.delta_step_bias = "model.layers.{L}.self_attn.dt_bias";
   n.delta_norm = "model.layers.{L}.self_attn.o_norm";
   n.delta_output = "model.layers.{L}.self_attn.o_proj";
-  n.router = "model.layers.{L}.block_sparse_moe.gate";
   n.choice_bias = "model.layers.{L}.block_sparse_moe.gate.e_score_correction_bias";
-  n.expert_gate = "model.layers.{L}.block_sparse_moe.experts.{E}.w1";
-  n.expert_up = "model.layers.{L}.block_sparse_moe.experts.{E}.w3";
-  n.expert_down = "model.layers.{L}.block_sparse_moe.experts.{E}.w2";
   n.shared_gate = "model.layers.{L}.block_sparse_moe.shared_experts.gate_proj";
   n.shared_up = "model.layers.{L}.block_sparse_moe.shared_experts.up_proj";
   n.shared_down = "model.layers.{L}.block_sparse_moe.shared_experts.down_proj";

@@ -5,12 +5,8 @@ namespace colibri::model {
 namespace {
 
 TensorNames names() {
-  TensorNames n = kHuggingFaceNames;
-  n.router = "model.layers.{L}.block_sparse_moe.gate";
+  TensorNames n = kMixtralNames;
   n.choice_bias = "model.layers.{L}.block_sparse_moe.e_score_correction_bias";
-  n.expert_gate = "model.layers.{L}.block_sparse_moe.experts.{E}.w1";
-  n.expert_up = "model.layers.{L}.block_sparse_moe.experts.{E}.w3";
-  n.expert_down = "model.layers.{L}.block_sparse_moe.experts.{E}.w2";
   return n;
 }
 

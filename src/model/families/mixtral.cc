@@ -4,17 +4,6 @@
 namespace colibri::model {
 namespace {
 
-TensorNames names() {
-  TensorNames n = kHuggingFaceNames;
-  n.router = "model.layers.{L}.block_sparse_moe.gate";
-  n.expert_gate = "model.layers.{L}.block_sparse_moe.experts.{E}.w1";
-  n.expert_up = "model.layers.{L}.block_sparse_moe.experts.{E}.w3";
-  n.expert_down = "model.layers.{L}.block_sparse_moe.experts.{E}.w2";
-  return n;
-}
-
-const TensorNames kNames = names();
-
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "mixtral");
   // Early configs name a window as long as the context, which changes nothing.
@@ -34,7 +23,7 @@ extern const Family kMixtral = {.name = "mixtral",
                                 .architectures = {"MixtralForCausalLM"},
                                 .gguf_architecture = "llama",
                                 .read_config = read_config,
-                                .names = &kNames,
+                                .names = &kMixtralNames,
                                 .gguf_interleaves_qk = true};
 
 }  // namespace colibri::model

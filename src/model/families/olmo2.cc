@@ -11,14 +11,7 @@ TensorNames names() {
   return n;
 }
 
-TensorNames gguf_names() {
-  TensorNames n = kGgufNames;
-  n.attention_post_norm = "blk.{L}.post_attention_norm";
-  n.ffn_post_norm = "blk.{L}.post_ffw_norm";
-  return n;
-}
-
-const TensorNames kNames = names(), kGguf = gguf_names();
+const TensorNames kNames = names();
 
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "olmo2");
@@ -37,7 +30,6 @@ extern const Family kOlmo2 = {.name = "olmo2",
                               .architectures = {"Olmo2ForCausalLM"},
                               .gguf_architecture = "olmo2",
                               .read_config = read_config,
-                              .names = &kNames,
-                              .gguf_names = &kGguf};
+                              .names = &kNames};
 
 }  // namespace colibri::model

@@ -4,17 +4,6 @@
 namespace colibri::model {
 namespace {
 
-TensorNames names() {
-  TensorNames n = kHuggingFaceNames;
-  n.router = "model.layers.{L}.block_sparse_moe.gate";
-  n.expert_gate = "model.layers.{L}.block_sparse_moe.experts.{E}.w1";
-  n.expert_up = "model.layers.{L}.block_sparse_moe.experts.{E}.w3";
-  n.expert_down = "model.layers.{L}.block_sparse_moe.experts.{E}.w2";
-  return n;
-}
-
-const TensorNames kNames = names();
-
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "phimoe");
   spec.layer_norm = true;
@@ -59,7 +48,7 @@ extern const Family kPhimoe = {.name = "phimoe",
                                .architectures = {"PhiMoEForCausalLM", "PhimoeForCausalLM"},
                                .gguf_architecture = "phimoe",
                                .read_config = read_config,
-                               .names = &kNames,
+                               .names = &kMixtralNames,
                                .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

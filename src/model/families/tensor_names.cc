@@ -51,16 +51,28 @@ constexpr TensorNames deepseek_names() {
   return n;
 }
 
+constexpr TensorNames mixtral_names() {
+  TensorNames n = kHuggingFaceNames;
+  n.router = "model.layers.{L}.block_sparse_moe.gate";
+  n.expert_gate = "model.layers.{L}.block_sparse_moe.experts.{E}.w1";
+  n.expert_up = "model.layers.{L}.block_sparse_moe.experts.{E}.w3";
+  n.expert_down = "model.layers.{L}.block_sparse_moe.experts.{E}.w2";
+  return n;
+}
+
 }  // namespace
 
 constinit const TensorNames kDeepseekNames = deepseek_names();
+constinit const TensorNames kMixtralNames = mixtral_names();
 
 constinit const TensorNames kGgufNames = {
     .embed = "token_embd",
     .final_norm = "output_norm",
     .head = "output",
     .attention_norm = "blk.{L}.attn_norm",
+    .attention_post_norm = "blk.{L}.post_attention_norm",
     .ffn_norm = "blk.{L}.ffn_norm",
+    .ffn_post_norm = "blk.{L}.post_ffw_norm",
     .q = "blk.{L}.attn_q",
     .k = "blk.{L}.attn_k",
     .v = "blk.{L}.attn_v",
