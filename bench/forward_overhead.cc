@@ -32,15 +32,22 @@ model::ModelSpec olmoe_spec() {
   spec.vocab_size = kVocabulary;
   spec.hidden_size = kHidden;
   spec.context = 4096;
-  spec.rope.rotary_dim = kHeadDim;
-  spec.attention.n_heads = spec.attention.n_kv_heads = kHeads;
-  spec.attention.head_dim = kHeadDim;
-  spec.attention.qk_norm = model::QkNorm::kFullRow;
-  spec.attention.scale = 0.088f;
+  model::RopeSpec rope;
+  rope.rotary_dim = kHeadDim;
+  spec.ropes.push_back(rope);
+  model::AttentionSpec attention;
+  attention.n_heads = attention.n_kv_heads = kHeads;
+  attention.head_dim = attention.value_dim = kHeadDim;
+  attention.rope = 0;
+  attention.qk_norm = model::QkNorm::kFullRow;
+  attention.scale = 0.088f;
+  spec.attentions.push_back(attention);
   spec.moe.router.n_experts = kExperts;
   spec.moe.router.top_k = kTopK;
   spec.moe.expert_width = kExpertWidth;
-  spec.layers.assign(kLayers, model::LayerSpec{true, 0});
+  model::LayerSpec layer;
+  layer.moe = true;
+  spec.layers.assign(kLayers, layer);
   return spec;
 }
 
@@ -80,11 +87,12 @@ struct MadeUpModel {
 
   MadeUpModel() {
     weights.embed = weights.head = table.packed;
-    weights.final_norm = ones.data();
+    weights.final_norm.weight = ones.data();
     model::LayerWeights layer;
-    layer.attention_norm = layer.ffn_norm = layer.q_norm = layer.k_norm = ones.data();
-    layer.q = layer.k = layer.v = layer.output = square.packed;
-    layer.router = router.packed;
+    layer.mixer_norm.weight = layer.ffn_norm.weight = ones.data();
+    layer.attention.q_norm = layer.attention.k_norm = ones.data();
+    layer.attention.q = layer.attention.k = layer.attention.v = layer.attention.output = square.packed;
+    layer.moe.router = router.packed;
     weights.layers.assign(kLayers, layer);
   }
 };
@@ -114,10 +122,10 @@ Result<Pass> measure(MadeUpModel& made, int64_t rows, int threads) {
   options.limits = model::backend_limits(made.spec, limits);
   COLIBRI_ASSIGN(std::unique_ptr<compute::Backend> inner, compute::create_cpu_backend(options));
   TimedBackend backend(std::move(inner));
-  COLIBRI_ASSIGN(const kv::KvCache cache,
-                 kv::KvCache::create({std::vector<kv::KvLayer>(kLayers, {kHeads, kHeadDim, kHeadDim}), rows, rows, 1}));
+  COLIBRI_ASSIGN(const kv::KvCache cache, kv::KvCache::create({model::kv_layers(made.spec), rows, rows, 1}));
+  COLIBRI_ASSIGN(const kv::StateCache states, kv::StateCache::create({model::state_floats(made.spec), 1, 0}));
   COLIBRI_ASSIGN(model::Decoder decoder,
-                 model::Decoder::create({&made.spec, &made.weights, &made.experts, &cache, &backend}, limits));
+                 model::Decoder::create({&made.spec, &made.weights, &made.experts, &cache, &states, &backend}, limits));
   std::vector<int32_t> tokens, positions(static_cast<size_t>(rows));
   for (int64_t i = 0; i < rows; ++i) tokens.push_back(static_cast<int32_t>(made.random.below(kVocabulary)));
   std::iota(positions.begin(), positions.end(), 0);
