@@ -29,7 +29,11 @@ target_link_libraries(colibri_flags INTERFACE Threads::Threads)
 
 # For files whose speed nobody waits for, while they wait for the compiler: tests, the command line, replays.
 add_library(colibri_light INTERFACE)
-target_compile_options(colibri_light INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+if(COLIBRI_SANITIZE)
+  target_compile_options(colibri_light INTERFACE -O0)
+else()
+  target_compile_options(colibri_light INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(colibri_light INTERFACE ${false_alarms_at_o1})
 endif()

@@ -226,6 +226,9 @@ struct ExpertReaders::State {
   ReadPiece read_piece(const Piece& piece, std::span<std::byte> memory) {
     ReadPiece r;
     std::array<const std::byte*, Extents::kMax> begin{};
+    std::array<int64_t, Extents::kMax> within{};  // now: when a read that hung comes back, the catalog may be gone
+    for (size_t i = 0; i < static_cast<size_t>(piece.extents.count); ++i)
+      within[i] = piece.extents.list[i].offset() - piece.reads[static_cast<size_t>(piece.read_of[i])].offset;
     for (; r.reads < piece.read_count && r.outcome.error == 0 && r.outcome.bytes >= r.needed; ++r.reads) {
       const Read& read = piece.reads[static_cast<size_t>(r.reads)];
       begin[static_cast<size_t>(r.reads)] = read_blocks(read, memory, r);
@@ -233,9 +236,8 @@ struct ExpertReaders::State {
     }
     for (size_t i = 0; i < static_cast<size_t>(piece.extents.count); ++i) {
       const auto read = static_cast<size_t>(piece.read_of[i]);
-      const Extent& extent = piece.extents.list[i];
       if (begin[read] != nullptr)
-        r.raw[i] = {begin[read] + (extent.offset() - piece.reads[read].offset), static_cast<size_t>(extent.bytes)};
+        r.raw[i] = {begin[read] + within[i], static_cast<size_t>(piece.extents.list[i].bytes)};
     }
     return r;
   }
