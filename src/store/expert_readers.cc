@@ -45,7 +45,10 @@ struct Piece {
   Extents extents;
   std::array<Read, Extents::kMax> reads;
   int read_count;
-  std::array<int, Extents::kMax> read_of;  // [extents]
+  // [extents]: the read, and where the extent begins in it. Known from the start: when a read that hung comes back, the
+  // catalog may be gone.
+  std::array<int, Extents::kMax> read_of;
+  std::array<int64_t, Extents::kMax> within;
 };
 
 int pieces_of(const MatrixSource& source, int64_t read_bytes) {
@@ -84,6 +87,7 @@ void plan_reads(Piece& piece) {
     else
       piece.reads[static_cast<size_t>(piece.read_count++)] = {extent.tensor->file, extent.offset(), extent.bytes};
     piece.read_of[order[i]] = piece.read_count - 1;
+    piece.within[order[i]] = extent.offset() - piece.reads[static_cast<size_t>(piece.read_count - 1)].offset;
   }
 }
 
@@ -100,7 +104,7 @@ Piece piece_at(const ExpertLoad& load, int index, int64_t read_bytes) {
   const MatrixSource& source = matrix_of(expert, m);
   const int64_t length = piece_length(source, read_bytes), first = index * length;
   const int64_t count = std::min(length, source.length() - first);
-  Piece piece{&source, dst[m], nullptr, nullptr, first, count, {}, {}, 0, {}};
+  Piece piece{&source, dst[m], nullptr, nullptr, first, count, {}, {}, 0, {}, {}};
   if (m == 0 && read_with_gate(expert, 1)) {
     piece.other = &expert.up;
     piece.other_dst = load.up;
@@ -226,9 +230,6 @@ struct ExpertReaders::State {
   ReadPiece read_piece(const Piece& piece, std::span<std::byte> memory) {
     ReadPiece r;
     std::array<const std::byte*, Extents::kMax> begin{};
-    std::array<int64_t, Extents::kMax> within{};  // now: when a read that hung comes back, the catalog may be gone
-    for (size_t i = 0; i < static_cast<size_t>(piece.extents.count); ++i)
-      within[i] = piece.extents.list[i].offset() - piece.reads[static_cast<size_t>(piece.read_of[i])].offset;
     for (; r.reads < piece.read_count && r.outcome.error == 0 && r.outcome.bytes >= r.needed; ++r.reads) {
       const Read& read = piece.reads[static_cast<size_t>(r.reads)];
       begin[static_cast<size_t>(r.reads)] = read_blocks(read, memory, r);
@@ -237,7 +238,7 @@ struct ExpertReaders::State {
     for (size_t i = 0; i < static_cast<size_t>(piece.extents.count); ++i) {
       const auto read = static_cast<size_t>(piece.read_of[i]);
       if (begin[read] != nullptr)
-        r.raw[i] = {begin[read] + within[i], static_cast<size_t>(piece.extents.list[i].bytes)};
+        r.raw[i] = {begin[read] + piece.within[i], static_cast<size_t>(piece.extents.list[i].bytes)};
     }
     return r;
   }
