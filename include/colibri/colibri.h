@@ -118,6 +118,35 @@ COLIBRI_API colibri_status colibri_detokenize(const colibri_text* text, const in
 COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, const char* request_json, size_t size,
                                                   const char* now, colibri_string* out, colibri_error* error);
 
+/* ---- answers of chat models -------------------------------------------------------------------------------------- */
+
+/* Reads the answer to one chat request: what is reasoning, what is text, what are tool calls. Each family writes these
+ * in a form of its own, which follows from its template. A colibri_answer belongs to one thread at a time. */
+typedef struct colibri_answer colibri_answer;
+
+/* `request_json`: what colibri_apply_template took, and beside it "tool_choice", "parallel_tool_calls" and
+ * "response_format" in OpenAI's form. `prompt`: what colibri_apply_template gave (it may end inside the reasoning).
+ * COLIBRI_USAGE when the request asks for what this model's form cannot say; the message names the member. The answer
+ * borrows `text`. */
+COLIBRI_API colibri_status colibri_answer_open(const colibri_text* text, const char* request_json, size_t size,
+                                               const char* prompt, size_t prompt_size, colibri_answer** out,
+                                               colibri_error* error);
+COLIBRI_API void colibri_answer_free(colibri_answer* answer);
+/* Special tokens that the form is made of: for colibri_request.kept_special. */
+COLIBRI_API colibri_status colibri_answer_kept_special(const colibri_answer* answer, colibri_ids* out,
+                                                       colibri_error* error);
+/* What the answer must look like, for colibri_request.constraint; empty when it is free. */
+COLIBRI_API colibri_status colibri_answer_constraint(const colibri_answer* answer, colibri_string* out,
+                                                     colibri_error* error);
+/* Feeds text as the sequence's events bring it, cut anywhere. `deltas`: a JSON array, in order, of
+ *   {"reasoning": TEXT}, {"content": TEXT}, {"tool_call": {"index": I, "id": ID, "name": NAME, "arguments": ""}} where a
+ * call begins, and {"tool_call": {"index": I, "arguments": TEXT}} as its arguments (JSON text) arrive. Whatever is no
+ * valid call is given as content, never dropped. */
+COLIBRI_API colibri_status colibri_answer_push(colibri_answer* answer, const char* utf8, size_t size,
+                                               colibri_string* deltas, colibri_error* error);
+/* The end of the text: what was still held back. */
+COLIBRI_API colibri_status colibri_answer_finish(colibri_answer* answer, colibri_string* deltas, colibri_error* error);
+
 /* ---- reports that load nothing ---------------------------------------------------------------------------------- */
 
 /* JSON about a model: family, shape, quantisation, tokenizer, files; with `tensors` nonzero every tensor. */
@@ -241,6 +270,20 @@ COLIBRI_API const colibri_text* colibri_engine_text(const colibri_engine* engine
 COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json,
                                                 colibri_error* error);
 
+/* Counters, gauges and histograms of the engine as a JSON array of
+ *   {"name", "help", "kind": "counter"|"gauge"|"histogram", "samples": [{"labels": {...}, "value": V}]}
+ * with, for a histogram, {"labels", "bounds": [...], "counts": [one more than bounds, not cumulative], "sum": S} as its
+ * samples. Names are Prometheus names without a prefix ("time_to_first_token_seconds"). Takes no lock that a step holds. */
+COLIBRI_API colibri_status colibri_engine_metrics(const colibri_engine* engine, colibri_string* json,
+                                                  colibri_error* error);
+/* For every expert, [n_moe_layers][n_experts]: how often it was chosen since the engine was opened, and where it is now.
+ * Either array may be NULL; `n` is the number of elements of each. Takes no lock that a step holds. */
+enum { COLIBRI_ON_DISK = 0, COLIBRI_IN_MEMORY = 1, COLIBRI_BEING_READ = 2 };
+COLIBRI_API colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* activations,
+                                                  uint8_t* residency, size_t n, colibri_error* error);
+/* Writes computed prefixes that are not on the disk yet, where prefix_folder is set; blocks. */
+COLIBRI_API colibri_status colibri_engine_save_prefixes(colibri_engine* engine, colibri_error* error);
+
 /* ---- evaluate: logits and routing for given tokens -------------------------------------------------------------- */
 
 typedef struct colibri_evaluate_callbacks {
@@ -292,7 +335,35 @@ typedef struct colibri_request {
   int (*routing)(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids, const float* weights,
                  int32_t top_k);
   void* routing_user;
+  /* Log probabilities of the answer's tokens, of the model's own distribution (temperature 1, no penalty, no filter):
+   * -1 none, 0 the token's own, k > 0 also those of the k most probable, at most COLIBRI_MAX_TOP_LOGPROBS. */
+  int32_t logprobs;
+  /* Nonzero: PROMPT_TOKEN events come for every token of the prompt, in order, before the first TOKEN; with logprobs >= 0
+   * they carry them (the first has none). Such a prompt is computed whole. */
+  int32_t echo;
+  /* Special tokens that appear in the text though keep_special is 0. */
+  const int32_t* kept_special;
+  size_t n_kept_special;
+  /* What the answer must look like, as JSON (docs/constraints.md): {"json": true}, {"schema": {...}}, or what
+   * colibri_answer_constraint gave. NULL or "": free. Only tokens that can still lead to a whole answer are sampled, also
+   * when greedy. COLIBRI_USAGE with the place and the reason for what is not supported. */
+  const char* constraint;
+  /* Whose request it is, for fairness: no client waits for another one's many requests. NULL: nobody's. */
+  const char* client;
+  /* Computed prefixes are shared only among requests with the same key. NULL or "": among all without one. */
+  const char* prefix_key;
+  /* Called when an event arrived in a stream that had none, from the engine's thread, never after colibri_sequence_free
+   * has returned. Must be quick and must not call the library. May be NULL. */
+  void (*notify)(void* user);
+  void* notify_user;
 } colibri_request;
+
+enum { COLIBRI_MAX_TOP_LOGPROBS = 32 };
+
+typedef struct colibri_logprob {
+  int32_t token;
+  float logprob; /* natural logarithm */
+} colibri_logprob;
 
 COLIBRI_API void colibri_request_init(const colibri_engine* engine, colibri_request* request);
 
@@ -300,7 +371,8 @@ typedef enum colibri_event_kind {
   COLIBRI_EVENT_TOKEN = 0,   /* one generated token; text may be empty while a character is incomplete */
   COLIBRI_EVENT_END = 1,     /* the last event; text may hold what was still held back */
   COLIBRI_EVENT_NONE = 2,    /* nothing within the timeout */
-  COLIBRI_EVENT_PROGRESS = 3 /* prompt tokens processed so far, in n_prompt_done */
+  COLIBRI_EVENT_PROGRESS = 3,    /* prompt tokens processed so far, in n_prompt_done; the first says that work began */
+  COLIBRI_EVENT_PROMPT_TOKEN = 4 /* one token of the prompt, where echo asked for them; its text may be cut in a character */
 } colibri_event_kind;
 
 typedef struct colibri_event {
@@ -314,6 +386,10 @@ typedef struct colibri_event {
   colibri_status status;     /* END: COLIBRI_OK unless cancelled or failed */
   const char* error;         /* END with an error: its line, else NULL */
   double seconds;            /* since submit, when the token was made */
+  int32_t n_prompt_cached;   /* prompt tokens that an earlier sequence had computed already */
+  float logprob;             /* of `token`, where asked for; NaN: none */
+  const colibri_logprob* top; /* [n_top], most probable first, equals by the lower id; valid as long as `text` */
+  size_t n_top;
 } colibri_event;
 
 /* What colibri_submit would refuse, for a model with this vocabulary and this context (colibri_inspect tells both);
