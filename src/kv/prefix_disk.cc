@@ -37,7 +37,10 @@ std::optional<PrefixHash> named(std::string_view name) {
 
 // What a FileWriter calls the file until it is whole.
 bool is_temporary(std::string_view name) {
-  return named(name) && name.substr(kHexDigits + kEnding.size()).starts_with(".tmp-");
+  constexpr std::string_view kMark = ".tmp-";
+  if (!named(name)) return false;
+  const std::string_view rest = name.substr(kHexDigits + kEnding.size());
+  return rest.starts_with(kMark) && rest.find_first_not_of("0123456789-", kMark.size()) == std::string_view::npos;
 }
 
 std::span<std::byte> bytes_of(std::span<float> floats) { return std::as_writable_bytes(floats); }

@@ -79,7 +79,7 @@ struct TestModelOptions {
   std::vector<int64_t> states;  ///< floats per layer; empty: not recurrent
   KvType type = KvType::kF32;
   int n_blocks = 64, n_snapshots = 4;
-  int64_t pass_rows = 100;
+  int64_t capacity = 2048, pass_rows = 100;
   uint64_t identity = 7;
   std::string folder;  ///< empty: none
   int64_t folder_bytes = int64_t{1} << 30;
@@ -88,7 +88,7 @@ struct TestModelOptions {
 class TestModel {
  public:
   explicit TestModel(const TestModelOptions& options = {}) : options_(options) {
-    const KvGeometry kv{options.layers, 2048, options.pass_rows + 64, 2, options.type};
+    const KvGeometry kv{options.layers, options.capacity, options.pass_rows + 64, 2, options.type};
     const StateGeometry state{options.states, 2, 0};
     geometry_ = {kv, state, options.n_blocks, options.n_snapshots, !options.folder.empty()};
     cache.emplace(KvCache::create(kv).value());
