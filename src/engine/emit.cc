@@ -225,6 +225,7 @@ void Engine::finish(Sequence& sequence, const char* reason, const Error* error) 
   event.finish_reason = reason;
   event.code = error != nullptr ? error->code : ErrorCode::kCancelled;
   if (error != nullptr) event.error = error->message;
+  if (affinity_ && !sequence.profile.empty()) affinity_->learn(sequence.profile, sequence.stats.activations);
   if (sequence.sink == nullptr) {
     metrics_.count_end(reason);
     metrics_.request.observe(event.seconds);

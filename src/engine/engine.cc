@@ -77,12 +77,16 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
 
   COLIBRI_ASSIGN(cache_, kv::KvCache::create(plan_.kv));
   COLIBRI_ASSIGN(states_, kv::StateCache::create(plan_.states));
+  COLIBRI_TRY(open_prefixes(options));
   COLIBRI_ASSIGN(decoder_,
                  model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, &*states_, backend_.get()},
                                         plan_.decoder_limits));
   const Settings& settings = options.settings;
   scheduler_.emplace(SchedulerLimits{plan_.prefill_chunk, settings.max_batch_size, settings.parallel});
   pacing_.emplace(settings.prefill_share, plan_.prefill_chunk);
+  step_miss_seconds_ = settings.step_miss_seconds;
+  if (plan_.streams && settings.batching == "routing")
+    affinity_.emplace(static_cast<size_t>(spec().n_moe_layers()) * static_cast<size_t>(spec().moe.router.n_experts));
   routing_.emplace(spec());
   sampler_scratch_.emplace(spec().vocab_size);
   decoded_.reserve(kTokenText);
@@ -200,6 +204,7 @@ Engine::~Engine() {
   }
   wake_.notify_all();
   thread_.join();
+  saved_.notify_all();
   save_heat();
 }
 
