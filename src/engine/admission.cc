@@ -26,8 +26,8 @@ kv::PrefixScope scope_of(const Sequence& sequence) { return {sequence.request.pr
 
 void Engine::admit() {
   tend_prefixes();
-  scheduler_->admit(*cache_, [this](const auto& waiting) { return pick(waiting); },
-                    [this](Sequence& sequence) { start(sequence); });
+  scheduler_->admit(
+      *cache_, [this](const auto& waiting) { return pick(waiting); }, [this](Sequence& sequence) { start(sequence); });
   int64_t positions = 0;
   for (const auto& sequence : scheduler_->running()) positions += sequence->n_computed;
   metrics_.running.set(static_cast<int64_t>(scheduler_->running().size()));
@@ -135,7 +135,8 @@ void Engine::keep_prefix(const ScheduledSegment& segment) {
 Status Engine::open_prefixes(const OpenOptions& options) {
   const Settings& settings = options.settings;
   if (plan_.prefixes.n_blocks == 0) {
-    if (settings.prefix_folder != "off" && log_) log_(1, "prefix_folder has no effect: no memory is given to prefix_cache");
+    if (settings.prefix_folder != "off" && log_)
+      log_(1, "prefix_folder has no effect: no memory is given to prefix_cache");
     return {};
   }
   const uint64_t identity = store::model_identity(model_->catalog) + (plan_.backend.float_activations ? 1 : 0);

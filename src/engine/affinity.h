@@ -1,11 +1,11 @@
 // Affinity: which experts a request will want before anything of it is computed, by what requests like it wanted.
 //
 // Requests are gathered into a few domains by the words of their prompts: each domain has a profile of token counts
-// (hashed into buckets, rare ones weigh more) and a fading mean of the experts that its requests used. A waiting request
-// takes the experts of the domain whose profile is nearest, in proportion to how near it is. What is in memory of those
-// is its affinity to the cache; the scheduler may prefer requests with more of it (setting `batching`). This steers time
-// only, never a result. Thread-safety: the engine's thread only. Memory: all of it in the constructor, and kBuckets floats
-// for each request.
+// (hashed into buckets, rare ones weigh more) and a fading mean of the experts that its requests used. A waiting
+// request takes the experts of the domain whose profile is nearest, in proportion to how near it is. What is in memory
+// of those is its affinity to the cache; the scheduler may prefer requests with more of it (setting `batching`). This
+// steers time only, never a result. Thread-safety: the engine's thread only. Memory: all of it in the constructor, and
+// kBuckets floats for each request.
 #pragma once
 
 #include <cstdint>

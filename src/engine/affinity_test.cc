@@ -10,7 +10,8 @@ constexpr size_t kExperts = 64;
 // A prompt of words of one domain: ids 1000 d .. 1000 d + 50, and some that all domains have.
 TokenIds prompt_of(int domain, int seed) {
   TokenIds ids;
-  for (int i = 0; i < 40; ++i) ids.push_back(i % 2 == 0 ? (seed * 7 + i * 3) % 20 : 1000 * domain + (seed * 13 + i) % 50);
+  for (int i = 0; i < 40; ++i)
+    ids.push_back(i % 2 == 0 ? (seed * 7 + i * 3) % 20 : 1000 * domain + (seed * 13 + i) % 50);
   return ids;
 }
 

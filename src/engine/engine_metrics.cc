@@ -35,7 +35,8 @@ void add_plan(const MemoryPlan& plan, MetricList& list) {
   list.metric("memory_planned_bytes", "gauge", "What the plan gave to each purpose");
   const std::pair<const char*, int64_t> parts[] = {{"dense", plan.dense_bytes},
                                                    {"experts", plan.expert_bytes},
-                                                   {"kv", plan.kv_bytes}, {"prefixes", plan.prefix_bytes},
+                                                   {"kv", plan.kv_bytes},
+                                                   {"prefixes", plan.prefix_bytes},
                                                    {"workspace", plan.workspace_bytes + plan.scratch_bytes},
                                                    {"rest", plan.rest_bytes()}};
   for (const auto& [purpose, bytes] : parts) list.value(static_cast<double>(bytes), {{"purpose", purpose}});

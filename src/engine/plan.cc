@@ -25,7 +25,7 @@ constexpr int64_t kSharedPrefillChunk = 512;  // when there may be other sequenc
 constexpr int64_t kLeastPrefillChunk = 64;
 // While experts stream, every pass may read them all, so passes are as long as an eighth of the budget allows.
 constexpr int64_t kStreamedPrefillChunk = 4096, kSharedStreamedPrefillChunk = 2048;
-constexpr int64_t kPrefixPart = 16;         // of the budget, for computed prefixes that nobody gave a size
+constexpr int64_t kPrefixPart = 16;  // of the budget, for computed prefixes that nobody gave a size
 constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 constexpr int64_t kApartRows = 32;          // rows that meet their experts in the order in which those arrive
 constexpr int64_t kThreadBytes = 64 << 10;  // stack of a thread that reads

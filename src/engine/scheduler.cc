@@ -9,7 +9,8 @@ namespace {
 constexpr double kPatience = 4;
 
 bool ready(const Sequence& sequence) {
-  return !sequence.ended && (sequence.sink != nullptr || sequence.stream.has_room());
+  const int64_t echoes = sequence.request.echo ? sequence.n_prompt() - sequence.n_echoed : 0;
+  return !sequence.ended && (sequence.sink != nullptr || sequence.stream.has_room(static_cast<size_t>(echoes)));
 }
 
 bool due_before(const Sequence& a, const Sequence& b) { return a.due_seconds < b.due_seconds; }

@@ -63,8 +63,8 @@ class Scheduler {
   void add(std::shared_ptr<Sequence> sequence, double seconds_per_row);
   static constexpr size_t kNobody = static_cast<size_t>(-1);
   using Waiting = std::deque<std::shared_ptr<Sequence>>;
-  /// Gives free slots to waiting sequences, as long as there are any. `pick` chooses among those that wait, which are in
-  /// the order of their due times; kNobody: nobody may start now. `started` is called with who got a slot.
+  /// Gives free slots to waiting sequences, as long as there are any. `pick` chooses among those that wait, which are
+  /// in the order of their due times; kNobody: nobody may start now. `started` is called with who got a slot.
   void admit(kv::KvCache& cache, const std::function<size_t(const Waiting&)>& pick = {},
              const std::function<void(Sequence&)>& started = {});
   bool has_work() const;

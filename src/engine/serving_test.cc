@@ -116,7 +116,8 @@ TEST_P(Serving, PromptsInSlicesAmongThoseWhoDecodeGiveTheSameTokens) {
   std::vector<std::shared_ptr<Sequence>> sequences;
   for (int i = 0; i < 8; ++i) sequences.push_back(*busy->submit(greedy(prompt_of(i % 5, 10 + 13 * i), 9)));
   for (int i = 0; i < 8; ++i)
-    EXPECT_EQ(read(*sequences[static_cast<size_t>(i)]).tokens, ask(*alone, greedy(prompt_of(i % 5, 10 + 13 * i), 9)).tokens)
+    EXPECT_EQ(read(*sequences[static_cast<size_t>(i)]).tokens,
+              ask(*alone, greedy(prompt_of(i % 5, 10 + 13 * i), 9)).tokens)
         << i;
 }
 
@@ -197,6 +198,16 @@ TEST(Serving, LogProbabilitiesAreThoseOfTheLogitsForPromptAndAnswer) {
   EXPECT_TRUE(again.tokens.empty());
   for (size_t i = 1; i < 50; ++i) EXPECT_EQ(again.prompt_logprobs[i], answer.prompt_logprobs[i]) << i;
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(again.prompt_logprobs[50 + i], answer.logprobs[i]) << i;
+}
+
+TEST(Serving, AnEchoThatNobodyReadsWaitsAndLosesNothing) {
+  const auto engine = open_model("qwen3_moe", {{"context", "1500"}, {"prefill_chunk", "1"}, {"parallel", "2"}});
+  ASSERT_NE(engine, nullptr);
+  Request request = greedy(prompt_of(4, 1200), 1);
+  request.echo = true;
+  const auto sequence = *engine->submit(request);
+  EXPECT_EQ(ask(*engine, greedy(prompt_of(1, 20), 3)).reason, "length");  // nobody else waits for the reader
+  EXPECT_EQ(read(*sequence).prompt, request.prompt);
 }
 
 TEST(Serving, NotifyTellsOfEveryArrivalInAnEmptyStream) {

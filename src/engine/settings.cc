@@ -172,13 +172,15 @@ constexpr std::array kRows = {
                "with lfu, an expert that was activated more often than this stays", lfu_threshold_row},
     SettingRow{"heat_file", "path", "auto", "auto, off, or a path", "where activation counts are kept between runs",
                heat_file_row},
-    SettingRow{"batching", "choice", "routing", "fifo or routing",
-               "who goes first when experts stream and requests wait: fifo, in the order of due times; routing, those whose "
-               "experts are in memory, within a bound",
-               choice_row<&Settings::batching>},
-    SettingRow{"step_miss_seconds", "number", "2", "more than 0, to 86400",
-               "another request waits while a step with it would, by what was measured, spend longer on reading experts",
-               step_miss_seconds_row},
+    SettingRow{
+        "batching", "choice", "routing", "fifo or routing",
+        "who goes first when experts stream and requests wait: fifo, in the order of due times; routing, those whose "
+        "experts are in memory, within a bound",
+        choice_row<&Settings::batching>},
+    SettingRow{
+        "step_miss_seconds", "number", "2", "more than 0, to 86400",
+        "another request waits while a step with it would, by what was measured, spend longer on reading experts",
+        step_miss_seconds_row},
     SettingRow{"prefix_cache", "bytes", "off", "off, auto, or a size such as 512M",
                "memory for the beginnings of prompts that were computed already; auto: up to a sixteenth of the budget",
                prefix_cache_row},
