@@ -11,7 +11,7 @@ set -euo pipefail
 
 # docs/dependencies.md says what each is for.
 build_packages=(cmake ninja-build g++ python3 libboost1.81-dev libpcre2-dev libutf8proc-dev libcli11-dev
-  libedit-dev libgtest-dev)
+  libedit-dev libxxhash-dev libgtest-dev)
 test_packages=(git clang-format-14 xz-utils qemu-user)
 bench_packages=(git libbenchmark-dev python3-venv)
 check_packages=(clang-14 clang-tidy-14 libclang-rt-14-dev)
