@@ -1,0 +1,107 @@
+#include "text/answers/delta_sink.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+#include "text/answers/json_scanner.h"
+
+namespace colibri::text {
+namespace {
+
+// SplitMix64's finaliser: spreads a hash over all its bits.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+std::string digits(uint64_t value, size_t count, std::string_view alphabet) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i, value /= alphabet.size()) out += alphabet[value % alphabet.size()];
+  return out;
+}
+
+std::string made_id(const std::string& seed, int index, IdStyle style) {
+  Fnv1a hash;
+  hash.add(std::string_view(seed));
+  hash.add(static_cast<uint64_t>(index));
+  const uint64_t first = mixed(hash.value()), second = mixed(first + 0x9e3779b97f4a7c15);
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  if (style == IdStyle::kNine) return digits(first, 9, kLetters);
+  return "call_" + digits(first, 12, kLetters.substr(0, 16)) + digits(second, 12, kLetters.substr(0, 16));
+}
+
+bool usable_id(std::string_view id, IdStyle style) {
+  const auto is_alphanumeric = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  if (style == IdStyle::kNine) return id.size() == 9 && std::all_of(id.begin(), id.end(), is_alphanumeric);
+  return !id.empty();
+}
+
+}  // namespace
+
+void DeltaSink::text(AnswerDelta::Kind kind, std::string_view text) {
+  if (text.empty()) return;
+  if (deltas_->empty() || deltas_->back().kind != kind) {
+    deltas_->emplace_back();
+    deltas_->back().kind = kind;
+    if (kind == AnswerDelta::Kind::kArguments) deltas_->back().index = calls_ - 1;
+  }
+  deltas_->back().text += text;
+}
+
+void DeltaSink::begin_call(std::string_view name, std::string_view id, IdStyle style) {
+  AnswerDelta delta;
+  delta.kind = AnswerDelta::Kind::kCall;
+  delta.index = calls_++;
+  delta.name = name;
+  delta.id = usable_id(id, style) ? std::string(id) : made_id(options_.id_seed, delta.index, style);
+  deltas_->push_back(std::move(delta));
+}
+
+void DeltaSink::arguments(std::string_view json) { text(AnswerDelta::Kind::kArguments, json); }
+
+const AnswerTool* DeltaSink::find_tool(std::string_view name) const {
+  const auto found = std::find_if(options_.tools.begin(), options_.tools.end(),
+                                  [&](const AnswerTool& tool) { return tool.name == name; });
+  return found != options_.tools.end() ? &*found : nullptr;
+}
+
+void AnswerText::say(std::string_view text) {
+  blanks_ += text;
+  const size_t size = without_blanks_around(blanks_).empty() ? 0 : blanks_.find_last_not_of(" \t\r\n") + 1;
+  if (size == 0) return;
+  std::string said = blanks_.substr(0, size);
+  blanks_.erase(0, size);
+  if (after_marker_) {
+    const size_t line_feed = said.substr(0, blanks_at_front(said)).rfind('\n');
+    const std::string lines = line_feed == std::string::npos ? "" : said.substr(0, line_feed + 1);
+    said.erase(0, lines.size());
+    if (said_) said.insert(0, gap_.empty() ? lines : gap_);
+  }
+  gap_.clear();
+  after_marker_ = false;
+  said_ = true;
+  sink_.text(kind_, said);
+}
+
+void AnswerText::marker(std::string_view separator) {
+  if (said_ && !after_marker_) gap_ = blanks_.empty() ? separator : std::string_view(blanks_);
+  blanks_.clear();
+  after_marker_ = true;
+}
+
+void AnswerText::go_on() {
+  if (!after_marker_) return;
+  blanks_ = gap_;
+  gap_.clear();
+  after_marker_ = false;
+}
+
+void AnswerText::finish() {
+  if (!after_marker_) sink_.text(kind_, blanks_);
+  blanks_.clear();
+}
+
+}  // namespace colibri::text
