@@ -2,45 +2,9 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
 #include "text/answers/json_scanner.h"
 
 namespace colibri::text {
-namespace {
-
-// SplitMix64's finaliser: spreads a hash over all its bits.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-  x = (x ^ x >> 27) * 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
-
-std::string digits(uint64_t value, size_t count, std::string_view alphabet) {
-  std::string out;
-  for (size_t i = 0; i < count; ++i, value /= alphabet.size()) out += alphabet[value % alphabet.size()];
-  return out;
-}
-
-std::string made_id(const std::string& seed, int index, IdStyle style) {
-  Fnv1a hash;
-  hash.add(std::string_view(seed));
-  hash.add(static_cast<uint64_t>(index));
-  const uint64_t first = mixed(hash.value()), second = mixed(first + 0x9e3779b97f4a7c15);
-  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  if (style == IdStyle::kNine) return digits(first, 9, kLetters);
-  return "call_" + digits(first, 12, kLetters.substr(0, 16)) + digits(second, 12, kLetters.substr(0, 16));
-}
-
-bool usable_id(std::string_view id, IdStyle style) {
-  const auto is_alphanumeric = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
-  if (style == IdStyle::kNine) return id.size() == 9 && std::all_of(id.begin(), id.end(), is_alphanumeric);
-  return !id.empty();
-}
-
-}  // namespace
-
 void DeltaSink::text(AnswerDelta::Kind kind, std::string_view text) {
   if (text.empty()) return;
   if (deltas_->empty() || deltas_->back().kind != kind) {
@@ -56,7 +20,7 @@ void DeltaSink::begin_call(std::string_view name, std::string_view id, IdStyle s
   delta.kind = AnswerDelta::Kind::kCall;
   delta.index = calls_++;
   delta.name = name;
-  delta.id = usable_id(id, style) ? std::string(id) : made_id(options_.id_seed, delta.index, style);
+  delta.id = is_call_id(id, style) ? std::string(id) : made_call_id(options_.id_seed, delta.index, style);
   deltas_->push_back(std::move(delta));
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/answers/call_id.h"
+
 namespace colibri::text {
 
 /// Reasoning stands between two literals.
@@ -29,11 +31,6 @@ enum class CallStyle {
   kPython,   ///< keyword arguments of a Python call
   kGemma,    ///< key:value, strings between <|"|>
   kHarmony,  ///< gpt-oss: messages with channels and recipients, for reasoning and text too
-};
-
-enum class IdStyle {
-  kCall,  ///< "call_" and 24 hexadecimal digits, as most clients know them
-  kNine,  ///< nine letters and digits: Mistral's templates refuse others
 };
 
 /// One way of calling tools: [section_open] call, separator, call ... [section_close], a call being head, arguments,
