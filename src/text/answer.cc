@@ -1,5 +1,7 @@
 #include "text/answer.h"
 
+#include <algorithm>
+
 #include "text/answers/delta_sink.h"
 #include "text/answers/json_scanner.h"
 #include "text/utf8.h"
@@ -8,6 +10,16 @@ namespace colibri::text {
 namespace {
 
 constexpr size_t kPromptEnd = 4096;  // of the prompt, what matters
+constexpr size_t kPiece = 4096;      // readers search in all that they have, so they get no more at once
+
+// A piece from the front of `text`, of whole characters.
+std::string_view take_piece(std::string_view& text) {
+  size_t size = std::min(kPiece, text.size());
+  while (size < text.size() && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) ++size;
+  const std::string_view piece = text.substr(0, size);
+  text.remove_prefix(size);
+  return piece;
+}
 
 AnswerOptions with_end_of_prompt(AnswerOptions options) {
   if (options.prompt.size() > kPromptEnd) options.prompt.erase(0, options.prompt.size() - kPromptEnd);
@@ -36,7 +48,8 @@ struct AnswerReader::State {
 
   void read(AnswerDeltas& deltas, bool final) {
     sink.write_to(deltas);
-    reader->read(text, final);
+    for (std::string_view rest = text; !rest.empty();) reader->read(take_piece(rest), false);
+    if (final) reader->read({}, true);
     text.clear();
   }
 

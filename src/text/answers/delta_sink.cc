@@ -34,8 +34,8 @@ const AnswerTool* DeltaSink::find_tool(std::string_view name) const {
 
 void AnswerText::say(std::string_view text) {
   blanks_ += text;
-  const size_t size = without_blanks_around(blanks_).empty() ? 0 : blanks_.find_last_not_of(" \t\r\n") + 1;
-  if (size == 0) return;
+  if (without_blanks_around(text).empty()) return;
+  const size_t size = blanks_.find_last_not_of(" \t\r\n") + 1;
   std::string said = blanks_.substr(0, size);
   blanks_.erase(0, size);
   if (after_marker_) {

@@ -327,6 +327,7 @@ std::vector<std::string> markers_of(const AnswerFormat& format) {
                                         form->section_close, form->parameter_head, form->parameter_tail})
       add_markers(text, markers);
   if (!format.calls.empty() && format.calls.front()->style == CallStyle::kGemma) add_marker("<|\"|>", markers);
+  if (!format.calls.empty() && contains(format.calls.front()->head, "｜DSML｜")) add_marker("｜DSML｜", markers);
   return markers;
 }
 

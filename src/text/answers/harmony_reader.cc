@@ -21,9 +21,6 @@ constexpr std::array<std::string_view, 5> kEnds = {"<|end|>", "<|call|>", "<|ret
 constexpr std::array<std::string_view, 7> kHeaderBegins = {kStart,    kChannel,   kMessage, "<|constrain|>",
                                                            "<|end|>", "<|call|>", "to="};
 constexpr size_t kMaxHeader = 1024;
-constexpr IdStyle kIds = IdStyle::kCall;
-
-CallForm json_form() { return {"harmony", CallStyle::kHarmony, "", "", "", "", ""}; }
 
 std::string word_after(std::string_view text, std::string_view mark) {
   const size_t at = text.find(mark);
@@ -55,7 +52,7 @@ class HarmonyReader final : public FormatReader {
   }
 
  private:
-  enum class Phase { kHeader, kContent, kReasoning, kArguments, kAfterCall, kIgnored };
+  enum class Phase { kHeader, kContent, kReasoning, kCall, kArguments, kIgnored };
 
   std::string_view rest() const { return std::string_view(pending_).substr(taken_); }
   bool take(size_t size) {
@@ -77,7 +74,7 @@ class HarmonyReader final : public FormatReader {
   }
 
   bool step() {
-    if (taken_ == pending_.size() && !(final_ && phase_ == Phase::kArguments)) return false;
+    if (taken_ == pending_.size()) return false;
     switch (phase_) {
       case Phase::kHeader:
         return header_step();
@@ -87,8 +84,8 @@ class HarmonyReader final : public FormatReader {
         return text_step(reasoning_);
       case Phase::kArguments:
         return arguments_step();
-      case Phase::kAfterCall:
-        return text_step(content_);
+      case Phase::kCall:
+        return call_step();
       default:
         return take_all();
     }
@@ -138,16 +135,8 @@ class HarmonyReader final : public FormatReader {
   }
 
   bool begin_call(std::string_view name) {
-    if (sink_.full()) {
-      phase_ = Phase::kIgnored;
-      return true;
-    }
-    content_.marker("\n\n");
-    sink_.begin_call(name, {}, kIds);
-    static const CallForm form = json_form();
-    arguments_ = make_argument_reader(form, nullptr);
-    nothing_yet_ = true;
-    phase_ = Phase::kArguments;
+    name_ = name;
+    phase_ = sink_.full() ? Phase::kIgnored : Phase::kCall;
     return true;
   }
 
@@ -172,18 +161,28 @@ class HarmonyReader final : public FormatReader {
     return true;
   }
 
-  bool at_end_mark() const {
-    return std::any_of(kEnds.begin(), kEnds.end(),
-                       [&](std::string_view end) { return rest().substr(blanks_at_front(rest())).starts_with(end); });
+  // The beginning of a call's message: an object, or the end of it for a call without arguments; anything else is text.
+  bool call_step() {
+    const std::string_view text = rest().substr(blanks_at_front(rest()));
+    const auto is = [&](std::string_view end) { return text.starts_with(end); };
+    const auto may_be = [&](std::string_view end) { return end.starts_with(text); };
+    const bool ended = std::any_of(kEnds.begin(), kEnds.end(), is);
+    if (!ended && std::any_of(kEnds.begin(), kEnds.end(), may_be)) return final_ && take_all();
+    if (!ended && text.front() != '{') {
+      phase_ = Phase::kContent;
+      return true;
+    }
+    content_.marker("\n\n");
+    sink_.begin_call(name_, {}, IdStyle::kCall);
+    phase_ = ended ? Phase::kContent : Phase::kArguments;
+    arguments_ = std::make_unique<JsonArguments>();
+    if (!ended) return true;
+    sink_.arguments("{}");
+    sink_.close_call();
+    return true;
   }
 
   bool arguments_step() {
-    if (nothing_yet_) {
-      const std::string_view text = rest().substr(blanks_at_front(rest()));
-      if (at_end_mark()) return no_arguments();
-      if (!final_ && (text.empty() || begins_end_mark(text))) return false;
-      nothing_yet_ = false;
-    }
     std::string json;
     const ArgumentReader::Progress progress = arguments_->read(rest(), json);
     take(progress.taken);
@@ -194,18 +193,7 @@ class HarmonyReader final : public FormatReader {
     } else {
       content_.go_on();
     }
-    phase_ = Phase::kAfterCall;
-    return true;
-  }
-
-  static bool begins_end_mark(std::string_view text) {
-    return std::any_of(kEnds.begin(), kEnds.end(), [&](std::string_view end) { return end.starts_with(text); });
-  }
-
-  bool no_arguments() {
-    sink_.arguments("{}");
-    sink_.close_call();
-    phase_ = Phase::kAfterCall;
+    phase_ = Phase::kContent;
     return true;
   }
 
@@ -215,8 +203,8 @@ class HarmonyReader final : public FormatReader {
   bool final_ = false;
   std::string pending_;
   size_t taken_ = 0;
-  std::unique_ptr<ArgumentReader> arguments_;
-  bool nothing_yet_ = false;  // of a call's arguments
+  std::string name_;  // of the call whose message begins
+  std::unique_ptr<JsonArguments> arguments_;
 };
 
 }  // namespace

@@ -18,6 +18,12 @@ struct Trigger {
   const CallForm* form = nullptr;
 };
 
+// A call whose arguments are JSON begins only where an object does.
+std::string head_of(const CallForm& form) {
+  const bool named = form.style == CallStyle::kJson && form.head.find("$J") == std::string_view::npos;
+  return std::string(form.head) + (named ? "$~$!{" : "");
+}
+
 class MarkupReader final : public FormatReader {
  public:
   MarkupReader(const AnswerFormat& format, DeltaSink& sink)
@@ -57,10 +63,9 @@ class MarkupReader final : public FormatReader {
     }
     if (!sink_.options().calls) return;
     for (const CallForm* form : format_.calls) {
-      if (!form->section_open.empty())
-        add_call(*form, std::string(form->section_open) + "$~" + std::string(form->head));
+      if (!form->section_open.empty()) add_call(*form, std::string(form->section_open) + "$~" + head_of(*form));
       // The section's own marker is often forgotten; what marks a call by itself needs none.
-      if (form->head.front() == '<' || form->section_open.empty()) add_call(*form, std::string(form->head));
+      if (form->head.front() == '<' || form->section_open.empty()) add_call(*form, head_of(*form));
     }
   }
 
@@ -259,7 +264,7 @@ class MarkupReader final : public FormatReader {
 
   bool between_step() {
     bool partial = false;
-    const std::string head = "$~" + std::string(form_->head);
+    const std::string head = "$~" + head_of(*form_);
     for (const std::string& pattern : {"$~" + std::string(form_->separator) + head, head}) {
       const Match::State state = begin_call(pattern, *form_);
       if (state == Match::kYes) return true;
