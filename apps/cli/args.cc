@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "nearest.h"
-#include "settings.h"
+#include "common/nearest.h"
+#include "common/settings.h"
 
 namespace colibri::cli {
 namespace {

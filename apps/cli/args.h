@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "failure.h"
+#include "common/failure.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 /// Everything that says which model and with which settings.
 struct EngineArgs {

@@ -9,7 +9,7 @@
 #include "line_editor.h"
 #include "preflight.h"
 #include "session.h"
-#include "signals.h"
+#include "common/signals.h"
 
 namespace colibri::cli {
 namespace {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "args.h"
-#include "failure.h"
-#include "output.h"
+#include "common/failure.h"
+#include "common/output.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 Status run_command(const RunArgs& args, StandardOutput& out);
 Status chat_command(const ChatArgs& args, StandardOutput& out);

@@ -12,9 +12,9 @@
 
 #include "args.h"
 #include "commands.h"
-#include "output.h"
-#include "settings.h"
-#include "signals.h"
+#include "common/output.h"
+#include "common/settings.h"
+#include "common/signals.h"
 
 namespace colibri::cli {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "measure.h"
-#include "nearest.h"
-#include "progress.h"
+#include "common/nearest.h"
+#include "common/progress.h"
 #include "stats.h"
 
 namespace colibri::cli {

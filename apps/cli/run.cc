@@ -2,10 +2,10 @@
 
 #include "commands.h"
 #include "generate.h"
-#include "input.h"
+#include "common/input.h"
 #include "preflight.h"
 #include "session.h"
-#include "signals.h"
+#include "common/signals.h"
 #include "trace.h"
 
 namespace colibri::cli {

@@ -4,9 +4,9 @@
 #include <random>
 #include <string_view>
 
-#include "output.h"
-#include "progress.h"
-#include "signals.h"
+#include "common/output.h"
+#include "common/progress.h"
+#include "common/signals.h"
 
 namespace colibri::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "json.h"
+#include "common/json.h"
 
 #include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
@@ -208,4 +208,4 @@ std::optional<TokenIds> token_ids(const json::array& array, size_t* bad_index) {
   return ids;
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

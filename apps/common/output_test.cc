@@ -1,4 +1,4 @@
-#include "output.h"
+#include "common/output.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 #include "safetensors_writer.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,4 +132,4 @@ TEST_F(OutputTest, SafetensorsHeaderThatOutgrowsItsRoomIsAnError) {
 }
 
 }  // namespace
-}  // namespace colibri::cli
+}  // namespace colibri::common
