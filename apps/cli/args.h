@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "failure.h"
+#include "common/failure.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 /// Everything that says which model and with which settings.
 struct EngineArgs {
@@ -48,6 +50,10 @@ struct ChatArgs {
   SamplingArgs sampling;
   int32_t max_tokens = -1;
   std::string system;
+};
+
+struct ServeArgs {
+  EngineArgs engine;
 };
 
 struct TextArgs {  // tokenize, detokenize, template
@@ -100,6 +106,7 @@ struct Arguments {
   std::string help;
   RunArgs run;
   ChatArgs chat;
+  ServeArgs serve;
   TextArgs text;
   LogitsArgs logits;
   PerplexityArgs perplexity;

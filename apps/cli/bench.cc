@@ -8,11 +8,11 @@
 #include <random>
 
 #include "commands.h"
-#include "input.h"
+#include "common/input.h"
+#include "common/signals.h"
 #include "measure.h"
 #include "preflight.h"
 #include "session.h"
-#include "signals.h"
 #include "stats.h"
 
 namespace colibri::cli {

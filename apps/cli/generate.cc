@@ -1,8 +1,8 @@
 #include "generate.h"
 
-#include "progress.h"
+#include "common/progress.h"
+#include "common/signals.h"
 #include "session.h"
-#include "signals.h"
 #include "stats.h"
 
 namespace colibri::cli {

@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "failure.h"
-#include "json.h"
+#include "common/failure.h"
+#include "common/json.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 struct Generation {
   TokenIds tokens;  ///< what was generated

@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "signals.h"
+#include "common/signals.h"
 
 namespace colibri::cli {
 namespace {

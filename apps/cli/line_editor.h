@@ -5,10 +5,12 @@
 #include <optional>
 #include <string>
 
-#include "failure.h"
-#include "input.h"
+#include "common/failure.h"
+#include "common/input.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 class LineEditor {
  public:

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "signals.h"
+#include "common/signals.h"
 #include "stats.h"
 
 namespace colibri::cli {

@@ -3,10 +3,12 @@
 
 #include <vector>
 
-#include "failure.h"
-#include "json.h"
+#include "common/failure.h"
+#include "common/json.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 /// What one phase of a benchmark gave.
 struct Measurement {

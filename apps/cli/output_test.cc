@@ -1,4 +1,4 @@
-#include "output.h"
+#include "common/output.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

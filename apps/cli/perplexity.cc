@@ -5,12 +5,12 @@
 #include <cstdio>
 
 #include "commands.h"
-#include "input.h"
-#include "json.h"
+#include "common/input.h"
+#include "common/json.h"
+#include "common/progress.h"
+#include "common/signals.h"
 #include "preflight.h"
-#include "progress.h"
 #include "session.h"
-#include "signals.h"
 #include "tokens_file.h"
 
 namespace colibri::cli {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "commands.h"
-#include "progress.h"
+#include "common/progress.h"
 #include "report.h"
 #include "session.h"
 

@@ -8,10 +8,12 @@
 #include <limits>
 #include <string>
 
-#include "failure.h"
-#include "settings.h"
+#include "common/failure.h"
+#include "common/settings.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 struct ModelLimits {
   int32_t vocab_size = std::numeric_limits<int32_t>::max();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "progress.h"
+#include "common/progress.h"
 
 namespace colibri::cli {
 namespace {

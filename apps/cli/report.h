@@ -3,9 +3,11 @@
 
 #include <string>
 
-#include "json.h"
+#include "common/json.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 std::string render_report(const json::value& report);
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "common/nearest.h"
+#include "common/progress.h"
 #include "measure.h"
-#include "nearest.h"
-#include "progress.h"
 #include "stats.h"
 
 namespace colibri::cli {

@@ -1,11 +1,11 @@
 // colibri run: continue a prompt.
 
 #include "commands.h"
+#include "common/input.h"
+#include "common/signals.h"
 #include "generate.h"
-#include "input.h"
 #include "preflight.h"
 #include "session.h"
-#include "signals.h"
 #include "trace.h"
 
 namespace colibri::cli {

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "output.h"
+#include "common/output.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 class SafetensorsWriter {
  public:

@@ -6,10 +6,12 @@
 #include <string>
 
 #include "args.h"
-#include "failure.h"
-#include "settings.h"
+#include "common/failure.h"
+#include "common/settings.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 /// A usage error when no model was named.
 Status require_model(const std::string& model);

@@ -3,9 +3,11 @@
 
 #include <string>
 
-#include "json.h"
+#include "common/json.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 /// What the library says about a sequence, with "model" in front and the keys in their documented order.
 Outcome<json::object> sequence_stats(const api::Engine& engine, const api::Sequence& sequence,

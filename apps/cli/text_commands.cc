@@ -8,8 +8,8 @@
 #include <functional>
 
 #include "commands.h"
-#include "input.h"
-#include "json.h"
+#include "common/input.h"
+#include "common/json.h"
 #include "session.h"
 
 namespace colibri::cli {

@@ -1,7 +1,7 @@
 #include "tokens_file.h"
 
-#include "input.h"
-#include "json.h"
+#include "common/input.h"
+#include "common/json.h"
 
 namespace colibri::cli {
 namespace {

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "failure.h"
+#include "common/failure.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 /// The prompts of a file. With `bare_array` the file may also be one array of ids. Every prompt has at least one token.
 Outcome<std::vector<TokenIds>> read_tokens_file(const std::string& path, bool bare_array);

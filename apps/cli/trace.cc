@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "json.h"
+#include "common/json.h"
 
 namespace colibri::cli {
 namespace {

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "output.h"
+#include "common/output.h"
 
 namespace colibri::cli {
+
+using namespace common;
 
 class Trace {
  public:

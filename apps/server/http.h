@@ -1,11 +1,13 @@
 // What the routes know of HTTP: a whole request, and somebody to answer. No network code.
 //
 // The server (http_server.h) reads and checks the request, then calls the handler on the connection's strand. A handler
-// returns at once; it answers then or later, from that strand: what happens on other threads (a sequence's notify) comes
-// back to it through Responder::post. Ownership: whoever will still answer holds the Responder. Invariant: exactly one of
-// respond() and begin_stream() ... end_stream(), unless the client goes first.
+// returns at once; it answers then or later, from that strand: what happens on other threads (a sequence's notify)
+// comes back to it through Responder::post. Ownership: whoever will still answer holds the Responder. Invariant:
+// exactly one of respond() and begin_stream() ... end_stream(), unless the client goes first.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -56,6 +58,12 @@ class Responder {
   /// Called on the strand, once, when the client has gone (or reads too slowly for too long); nothing needs to be
   /// answered then, and calls do nothing.
   virtual void on_gone(std::function<void()> call) = 0;
+
+  /// Called on the strand, once, when the server ends before the answer has: the handler ends it with an error of its
+  /// route's shape, soon. Without such a call the server does it in OpenAI's shape.
+  virtual void on_shutdown(std::function<void()> /*call*/) {}
+  /// For the log line of the request. The last call counts.
+  virtual void count_tokens(int64_t /*prompt*/, int64_t /*cached*/, int64_t /*generated*/) {}
 
   /// Runs `call` on the connection's strand, after `delay_ms`. From any thread.
   virtual void post(std::function<void()> call) = 0;

@@ -590,6 +590,8 @@ class Engine {
     if (status != COLIBRI_OK) return detail::take(status, error);
     return {};
   }
+  /// For functions of colibri.h that have no wrapper here.
+  colibri_engine* handle() const { return handle_.get(); }
 
   /// Runs one sequence of tokens from position 0; blocks.
   Status evaluate(std::span<const int32_t> ids, const EvaluateCallbacks& callbacks) {

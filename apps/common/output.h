@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "failure.h"
-#include "signals.h"
+#include "common/failure.h"
+#include "common/signals.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 
 class StandardOutput {
  public:
@@ -58,4 +58,4 @@ void print_error_line(std::string_view line);
 /// Whether standard error is a terminal that may be drawn on.
 bool error_stream_is_terminal();
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "failure.h"
+#include "common/failure.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 
 /// The whole file; "-" is standard input. Exit 2 when it cannot be opened or is a folder, 5 when reading fails.
 Outcome<std::string> read_file(const std::string& path);
@@ -34,4 +34,4 @@ class LineReader {
   int64_t line_ = 0;
 };
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

@@ -1,8 +1,8 @@
-#include "progress.h"
+#include "common/progress.h"
 
 #include <gtest/gtest.h>
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 TEST(Progress, ThePercentageIsThatOfTheNumbersBesideIt) {
@@ -14,4 +14,4 @@ TEST(Progress, ThePercentageIsThatOfTheNumbersBesideIt) {
 }
 
 }  // namespace
-}  // namespace colibri::cli
+}  // namespace colibri::common

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace colibri::cli {
+namespace colibri::common {
 
 class Progress {
  public:
@@ -43,4 +43,4 @@ std::string percentage(uint64_t done, uint64_t total);
 /// "12.3 MiB".
 std::string human_bytes(uint64_t bytes);
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

@@ -5,15 +5,15 @@
 // so no code runs inside a signal handler. While an InterruptScope lives, the first signal only asks: interrupted()
 // becomes the signal's number and the sequences in scope are cancelled. A second signal, or one outside any scope, runs
 // the exit hooks and ends the program with 128 + signal at once. SIGPIPE and SIGXFSZ are ignored: writing to a reader
-// that went away, or beyond the limit of a file's size, gives an error instead. Thread-safety: everything here may be
-// called from any thread.
+// that went away, or beyond the limit of a file's size, gives an error instead. A server has SignalHandlers: its first
+// signal and every SIGHUP call it. Thread-safety: everything here may be called from any thread.
 #pragma once
 
 #include <functional>
 
 #include "colibri/colibri.hpp"
 
-namespace colibri::cli {
+namespace colibri::common {
 
 /// For the start of the program; needs no thread.
 void exit_on_signals();
@@ -48,6 +48,23 @@ class CancelOnInterrupt {
   colibri_sequence* sequence_;
 };
 
+/// While this lives, the first SIGINT or SIGTERM asks to stop, and SIGHUP asks for something else. Both are called on
+/// the thread of the signals, must be quick, and must not call anything of this header. There is one of these at a
+/// time.
+class SignalHandlers {
+ public:
+  SignalHandlers(std::function<void()> on_stop, std::function<void()> on_hangup);
+  ~SignalHandlers();
+  SignalHandlers(const SignalHandlers&) = delete;
+  SignalHandlers& operator=(const SignalHandlers&) = delete;
+  void stop() const { on_stop_(); }
+  void hangup() const { on_hangup_(); }
+
+ private:
+  InterruptScope scope_;
+  std::function<void()> on_stop_, on_hangup_;
+};
+
 /// Runs when a signal ends the program at once: removes a half-written file, gives the terminal its modes back.
 class ExitHook {
  public:
@@ -60,4 +77,4 @@ class ExitHook {
   std::function<void()> hook_;
 };
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

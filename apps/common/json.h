@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "failure.h"
+#include "common/failure.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 
 namespace json = boost::json;
 
@@ -27,4 +27,4 @@ void append_json_string(std::string& out, std::string_view text);
 /// An array of token ids; nothing when an element is no integer of 32 bits. `bad_index` then says which.
 std::optional<TokenIds> token_ids(const json::array& array, size_t* bad_index);
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

@@ -1,14 +1,13 @@
-#include "json.h"
+#include "common/json.h"
 
 #include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/src.hpp>  // the library's bodies: in this file only
 #include <charconv>
 #include <cmath>
 #include <unordered_set>
 #include <vector>
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
@@ -208,4 +207,4 @@ std::optional<TokenIds> token_ids(const json::array& array, size_t* bad_index) {
   return ids;
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

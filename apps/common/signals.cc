@@ -1,4 +1,4 @@
-#include "signals.h"
+#include "common/signals.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 // The one thing of this program that is global, because signals are.
@@ -25,6 +25,7 @@ struct State {
   std::condition_variable settled_changed;
   std::vector<colibri_sequence*> sequences;
   std::vector<const std::function<void()>*> hooks;
+  const SignalHandlers* handlers = nullptr;
 };
 
 State& state() {
@@ -40,8 +41,10 @@ State& state() {
 void on_signal(int signal) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
+  if (signal == SIGHUP && s.handlers != nullptr) return s.handlers->hangup();
   if (s.scopes == 0 || s.signal != 0) end_at_once(s, signal);
   s.signal = signal;
+  if (s.handlers != nullptr) s.handlers->stop();
   for (colibri_sequence* sequence : s.sequences) colibri_cancel(sequence);
 }
 
@@ -130,6 +133,17 @@ CancelOnInterrupt::~CancelOnInterrupt() {
   erase_one(state().sequences, sequence_);
 }
 
+SignalHandlers::SignalHandlers(std::function<void()> on_stop, std::function<void()> on_hangup)
+    : on_stop_(std::move(on_stop)), on_hangup_(std::move(on_hangup)) {
+  const std::lock_guard lock(state().mutex);
+  state().handlers = this;
+}
+
+SignalHandlers::~SignalHandlers() {
+  const std::lock_guard lock(state().mutex);
+  state().handlers = nullptr;
+}
+
 ExitHook::ExitHook(std::function<void()> hook) : hook_(std::move(hook)) {
   const std::lock_guard lock(state().mutex);
   state().hooks.push_back(&hook_);
@@ -140,4 +154,4 @@ ExitHook::~ExitHook() {
   erase_one<const std::function<void()>*>(state().hooks, &hook_);
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

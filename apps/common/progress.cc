@@ -1,4 +1,4 @@
-#include "progress.h"
+#include "common/progress.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "output.h"
+#include "common/output.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 constexpr double kBarAfterSeconds = 0.3;  // nothing flashes up for what is over at once
@@ -93,4 +93,4 @@ void Progress::print_quarter(uint64_t done, uint64_t total, double seconds) {
       "\n");
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

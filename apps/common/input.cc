@@ -1,4 +1,4 @@
-#include "input.h"
+#include "common/input.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "signals.h"
+#include "common/signals.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 constexpr size_t kChunkBytes = 1 << 16;
@@ -89,4 +89,4 @@ Outcome<std::optional<std::string>> LineReader::next() {
   return std::optional(std::move(line));
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

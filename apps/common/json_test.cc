@@ -1,10 +1,10 @@
-#include "json.h"
+#include "common/json.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 std::string message_of(std::string_view text) {
@@ -63,4 +63,4 @@ TEST(Json, TokenIdsAreIntegersOf32Bits) {
 }
 
 }  // namespace
-}  // namespace colibri::cli
+}  // namespace colibri::common

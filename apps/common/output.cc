@@ -1,4 +1,4 @@
-#include "output.h"
+#include "common/output.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
@@ -168,4 +168,4 @@ bool error_stream_is_terminal() {
   return isatty(STDERR_FILENO) == 1 && (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

@@ -8,7 +8,7 @@
 
 #include "colibri/colibri.hpp"
 
-namespace colibri::cli {
+namespace colibri::common {
 
 using api::Error;
 using api::Outcome;
@@ -27,4 +27,4 @@ inline Error with_context(const Error& error, const std::string& context) {
   return {error.code, context + ": " + error.message};
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

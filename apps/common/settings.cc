@@ -1,4 +1,4 @@
-#include "settings.h"
+#include "common/settings.h"
 
 #include <unistd.h>
 
@@ -9,11 +9,11 @@
 #include <optional>
 #include <string_view>
 
-#include "input.h"
-#include "json.h"
-#include "nearest.h"
+#include "common/input.h"
+#include "common/json.h"
+#include "common/nearest.h"
 
-namespace colibri::cli {
+namespace colibri::common {
 namespace {
 
 constexpr std::string_view kPrefix = "COLIBRI_";
@@ -31,9 +31,10 @@ std::string variable_of(const std::string& key) {
   return name;
 }
 
-std::vector<std::string> known_variables() {
+std::vector<std::string> known_variables(OwnSettings own) {
   std::vector<std::string> names(std::begin(kOtherVariables), std::end(kOtherVariables));
   for (const colibri_setting_info* info : api::setting_infos()) names.push_back(variable_of(info->key));
+  for (const OwnSetting& row : own) names.push_back(variable_of(row.info.key));
   return names;
 }
 
@@ -76,8 +77,8 @@ std::string flag_of(const std::string& key) {
   return flag;
 }
 
-Status check_environment_names() {
-  const std::vector<std::string> known = known_variables();
+Status check_environment_names(OwnSettings own) {
+  const std::vector<std::string> known = known_variables(own);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
@@ -92,6 +93,12 @@ Outcome<Settings> Settings::load(const SettingsSources& sources) {
   Settings settings;
   for (const colibri_setting_info* info : api::setting_infos()) {
     settings.settings_.push_back({info->key, info->default_value, "default"});
+  }
+  for (const OwnSetting& row : sources.own) {
+    settings.settings_.push_back({row.info.key, row.info.default_value, "default", &row});
+  }
+  for (const auto& [key, value] : sources.defaults) {
+    if (const Status merged = settings.merge(key, value, "default of this command"); !merged) return merged.error();
   }
   // From the weakest source to the strongest; each replaces what was there.
   if (!sources.model.empty()) {
@@ -117,15 +124,34 @@ const Setting& Settings::at(const std::string& key) const { return *const_cast<S
 std::vector<std::pair<std::string, std::string>> Settings::chosen() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const Setting& setting : settings_) {
-    if (!setting.is_default()) pairs.emplace_back(setting.key, setting.value);
+    if (!setting.is_default() && setting.own == nullptr) pairs.emplace_back(setting.key, setting.value);
   }
   return pairs;
 }
 
+Error Settings::unknown(const std::string& key) const {
+  std::vector<std::string> keys;
+  for (const Setting& setting : settings_) keys.push_back(setting.key);
+  return usage_error("unknown setting \"" + key.substr(0, 100) + "\"; the nearest is " + nearest(key, keys));
+}
+
+Status Settings::check(const std::string& key, const std::string& value) {
+  const Setting* setting = find(key);
+  if (setting == nullptr) return unknown(key);
+  return setting->own != nullptr ? setting->own->check(value) : api::check_setting(key, value);
+}
+
+Status Settings::merge(const std::string& key, const std::string& value, const std::string& origin) {
+  if (const Status checked = check(key, value); !checked) return with_context(checked.error(), origin);
+  Setting* setting = find(key);
+  setting->value = value;
+  setting->origin = origin;
+  return {};
+}
+
 Status Settings::merge_flags(const SettingsSources& sources) {
   for (const auto& [key, value] : sources.flags) {
-    if (Status checked = api::check_setting(key, value); !checked) return with_context(checked.error(), flag_of(key));
-    *find(key) = {key, value, flag_of(key)};
+    if (Status merged = merge(key, value, flag_of(key)); !merged) return merged;
   }
   return {};
 }
@@ -135,8 +161,7 @@ Status Settings::merge_environment() {
     const std::string name = variable_of(setting.key);
     const char* value = std::getenv(name.c_str());
     if (value == nullptr) continue;
-    if (Status checked = api::check_setting(setting.key, value); !checked) return with_context(checked.error(), name);
-    setting = {setting.key, value, name};
+    if (Status merged = merge(setting.key, value, name); !merged) return merged;
   }
   return {};
 }
@@ -155,11 +180,9 @@ Status Settings::merge_file(const std::string& path, bool beside_model) {
     const auto value = scalar_text(json_value);
     if (find(key) != nullptr && !value)
       return with_context(usage_error(std::string(key).append(" must be a text, number or boolean")), place);
-    const Status checked = api::check_setting(key, value.value_or(""));
-    if (!checked) return with_context(checked.error(), place);
-    *find(key) = {key, *value, place};
+    if (const Status merged = merge(key, value.value_or(""), place); !merged) return merged;
   }
   return {};
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common

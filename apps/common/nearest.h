@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace colibri::cli {
+namespace colibri::common {
 
 /// Insertions, deletions and replacements that turn `a` into `b`.
 inline size_t edit_distance(std::string_view a, std::string_view b) {
@@ -37,4 +37,4 @@ inline std::string nearest(std::string_view word, const std::vector<std::string>
   return best;
 }
 
-}  // namespace colibri::cli
+}  // namespace colibri::common
