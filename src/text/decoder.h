@@ -26,6 +26,10 @@ class Decoder {
   static Result<Decoder> parse(const Json* json);
   static Decoder byte_level();
 
+  /// Appends the bytes that a token stands for in the middle of a text (pieces of a character too). False, and nothing
+  /// is appended, when they depend on the tokens around it.
+  bool append_bytes(std::string_view spelling, std::string& out) const;
+
  private:
   friend class DecodeStream;
   enum class Kind { kByteLevel, kByteFallback, kFuse, kReplace, kStrip, kMetaspace, kJoin };

@@ -96,6 +96,12 @@ bool Tokenizer::is_special(TokenId id) const {
   return added && added->special;
 }
 
+std::string Tokenizer::bytes(TokenId id) const {
+  std::string out;
+  if (const std::string_view text = spelling(id); !text.empty()) tables_->decoder.append_bytes(text, out);
+  return out;
+}
+
 const std::string& Tokenizer::note() const { return tables_->note; }
 TokenId Tokenizer::bos_id() const { return tables_->bos; }
 TokenId Tokenizer::eos_id() const { return tables_->eos; }

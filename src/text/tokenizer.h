@@ -63,6 +63,9 @@ class Tokenizer {
   /// The token's own spelling in the vocabulary (byte-level letters, not bytes); empty when absent.
   std::string_view spelling(TokenId id) const;
   bool is_special(TokenId id) const;
+  /// The bytes that a token adds in the middle of a text; may be part of a character. Empty when absent, and for all
+  /// tokens of a tokenizer whose text depends on the neighbours (it joins tokens with blanks).
+  std::string bytes(TokenId id) const;
   TokenId bos_id() const;  ///< -1 when none
   TokenId eos_id() const;  ///< -1 when none
   /// What a user should know about how it was read (a guess that had to be made); empty: nothing.
