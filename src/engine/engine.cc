@@ -252,6 +252,7 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   reserve_touched(sequence->stats.steps, static_cast<size_t>(n));
   sequence->sampler.emplace(r.sampling, sampled_vocab_);
   sequence->sampler->observe_prompt(r.prompt);
+  if (!r.constraint.empty()) COLIBRI_TRY(constrain(*sequence));
   if (text() != nullptr) {
     sequence->detokenizer.emplace(*text()->tokenizer(), !r.keep_special, r.kept_special);
     if (r.echo) sequence->echo_detokenizer.emplace(*text()->tokenizer(), false);
@@ -273,6 +274,15 @@ Status Engine::evaluate(const TokenIds& ids, EvaluationSink& sink) {
   }
   if (std::string_view(event.finish_reason) == "stop") return {};
   return Error{event.code, event.error.empty() ? "the evaluation was stopped" : event.error};
+}
+
+Status Engine::constrain(Sequence& sequence) {
+  if (text() == nullptr) return Error{ErrorCode::kUsage, "a constraint needs the model's tokenizer, which is not open"};
+  std::call_once(token_texts_built_,
+                 [this] { token_texts_ = sampling::TokenTexts::build(*text()->tokenizer(), description().eos_ids); });
+  COLIBRI_ASSIGN(auto constraint, sampling::Constraint::parse(sequence.request.constraint, token_texts_));
+  sequence.constraint.emplace(std::move(constraint), token_texts_);
+  return {};
 }
 
 std::shared_ptr<Sequence> Engine::enqueue(std::shared_ptr<Sequence> sequence) {

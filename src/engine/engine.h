@@ -86,6 +86,7 @@ class Engine {
   Status open_streaming_store(const OpenOptions& options);
   std::vector<float> read_heat(const OpenOptions& options);
   void save_heat() const;
+  Status constrain(Sequence& sequence);
   std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
 
   void run();
@@ -177,6 +178,8 @@ class Engine {
   std::vector<int64_t> logit_rows_;         // scratch: rows of the last forward() whose logits are wanted
   std::vector<Sequence*> logit_sequences_;  // scratch: whose they are
   std::optional<sampling::SamplerScratch> sampler_scratch_;
+  std::once_flag token_texts_built_;  // at the first request that needs them
+  sampling::TokenTexts token_texts_;
   TokenEvent event_;           // scratch: the event being made
   std::string decoded_;        // scratch: what the detokenizer gave
   int32_t sampled_vocab_ = 0;  // ids beyond it are padding

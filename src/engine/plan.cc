@@ -28,6 +28,7 @@ constexpr int64_t kStreamedPrefillChunk = 4096, kSharedStreamedPrefillChunk = 20
 constexpr int64_t kPrefixPart = 16;  // of the budget, for computed prefixes that nobody gave a size
 constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 constexpr int64_t kApartRows = 32;          // rows that meet their experts in the order in which those arrive
+constexpr int64_t kTokenTextBytes = 80;     // of a token, for answers of a given form; servers are asked for those
 constexpr int64_t kThreadBytes = 64 << 10;  // stack of a thread that reads
 constexpr int64_t kLeastContext = 256;      // of those that we choose
 constexpr int64_t kLogitRows = 32;          // rows whose logits are computed at once when every position is asked for
@@ -56,7 +57,8 @@ int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
   const int64_t per_sequence =
       kStreamBytes + plan.kv.capacity * per_position + n_experts * static_cast<int64_t>(sizeof(uint32_t));
   return platform::rss_bytes() + kGrowthBytes + n_experts * kExpertBytes + plan.kv.n_slots * per_sequence +
-         sampling::SamplerScratch::bytes(spec.vocab_size) + plan.readers.threads * kThreadBytes;
+         sampling::SamplerScratch::bytes(spec.vocab_size) + plan.readers.threads * kThreadBytes +
+         (plan.kv.n_slots > 1 ? spec.vocab_size * kTokenTextBytes : 0);
 }
 
 // What this version cannot do is refused, not ignored.

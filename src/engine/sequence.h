@@ -15,6 +15,7 @@
 #include "engine/request.h"
 #include "engine/statistics.h"
 #include "engine/token_stream.h"
+#include "sampling/constraint.h"
 #include "sampling/sampler.h"
 #include "text/detokenizer.h"
 
@@ -62,6 +63,7 @@ class Sequence {
   int64_t n_echoed = 0;            ///< prompt tokens whose events were sent
   EvaluationSink* sink = nullptr;  ///< set: an evaluation, nothing is sampled
   std::optional<sampling::Sampler> sampler;
+  std::optional<sampling::ConstraintState> constraint;
   std::optional<text::Detokenizer> detokenizer, echo_detokenizer;
   std::optional<text::StopMatcher> stop_matcher;
   SequenceStatistics stats;

@@ -236,6 +236,40 @@ TEST(Serving, NotifyTellsOfEveryArrivalInAnEmptyStream) {
   sequence->stream.on_arrival({});
 }
 
+TEST(Serving, AConstrainedAnswerIsWholeWhateverIsSampled) {
+  OpenOptions options;
+  auto opened = Engine::open(COLIBRI_SOURCE_DIR "/models/colibri-tales-14m-q8_0.gguf", options);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  Engine& engine = **opened;
+  for (int seed = 0; seed < 6; ++seed) {
+    Request request;
+    request.prompt = engine.text()->tokenizer()->encode("Once upon a time");
+    request.max_tokens = 400;
+    request.sampling.temperature = seed == 0 ? 0 : 1.5;
+    request.sampling.seed = static_cast<uint64_t>(seed);
+    request.constraint = R"({"schema": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 1, "maximum": 99}}, "required": ["name", "age"]}})";
+    std::string text;
+    auto sequence = engine.submit(std::move(request));
+    ASSERT_TRUE(sequence.ok()) << sequence.error().message;
+    TokenEvent event;
+    for (event.kind = EventKind::kToken; event.kind != EventKind::kEnd;)
+      if ((*sequence)->stream.pop(-1, event)) text += event.text;
+    EXPECT_STREQ(event.finish_reason, "stop") << text;
+    const auto json = parse_json(text);
+    ASSERT_TRUE(json.ok()) << text;
+    EXPECT_TRUE(json->find("name")->is_string());
+    EXPECT_GE(json->find("age")->as_int(), 1);
+    EXPECT_LE(json->find("age")->as_int(), 99);
+  }
+  Request impossible;
+  impossible.prompt = {1};
+  impossible.constraint = R"({"schema": {"not": {}}})";
+  const auto refused = engine.submit(std::move(impossible));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+}
+
 TEST(Serving, MetricsCountWhatHappened) {
   const auto engine = open_model("qwen3_moe", {{"context", "200"}, {"parallel", "2"}, {"prefix_cache", "16M"}});
   ASSERT_NE(engine, nullptr);
