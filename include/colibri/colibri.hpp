@@ -166,6 +166,7 @@ class TextView {
   TextView() = default;
   explicit TextView(const colibri_text* handle) : handle_(handle) {}
   explicit operator bool() const { return handle_ != nullptr; }
+  const colibri_text* handle() const { return handle_; }
 
   /// `flags`: COLIBRI_ADD_SPECIAL, COLIBRI_PARSE_SPECIAL.
   Outcome<TokenIds> tokenize(std::string_view utf8, uint32_t flags) const {
@@ -181,6 +182,9 @@ class TextView {
   Outcome<std::string> detokenize(std::span<const int32_t> ids, uint32_t flags = 0) const {
     return detail::string_of(colibri_detokenize, handle_, ids.data(), ids.size(), flags);
   }
+
+  /// What one token stands for in the middle of a text; perhaps a part of a character.
+  Outcome<std::string> token_bytes(int32_t id) const { return detail::string_of(colibri_token_bytes, handle_, id); }
 
   /// `request_json`: {"messages": [...], ...}. `now`: "2026-02-03T04:05:06", or empty for the present.
   Outcome<std::string> apply_template(std::string_view request_json, const std::string& now = {}) const {
@@ -498,6 +502,8 @@ class Engine {
     return info;
   }
 
+  /// For the functions of colibri.h that have no wrapper here.
+  colibri_engine* handle() const { return handle_.get(); }
   /// False when the model came without a tokenizer.
   TextView text() const { return TextView(colibri_engine_text(handle_.get())); }
   Outcome<std::string> stats_json() const { return detail::string_of(colibri_engine_stats, handle_.get()); }
