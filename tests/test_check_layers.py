@@ -44,6 +44,18 @@ class LayersTest(unittest.TestCase):
     def test_apps_see_the_public_header_only(self):
         self.assertEqual(2, len(complaints({"apps/cli/main.cc": '#include "base/json.h"\n#include "engine/engine.h"\n'})))
 
+    def test_the_program_is_made_of_common_and_server_and_not_the_other_way(self):
+        self.assertEqual([], complaints({
+            "apps/common/json.cc": '#include "common/json.h"\n',
+            "apps/server/a.cc": '#include "common/json.h"\n#include "router.h"\n#include "colibri/colibri.h"\n',
+            "apps/cli/a.cc": '#include "common/json.h"\n#include "server/serve.h"\n',
+        }))
+        self.assertEqual(3, len(complaints({
+            "apps/common/a.cc": '#include "server/serve.h"\n',
+            "apps/server/a.cc": '#include "cli/args.h"\n',
+            "apps/new/a.cc": '#include "common/json.h"\n',
+        })))
+
     def test_ways_around_the_check_are_closed(self):
         self.assertEqual(1, len(complaints({"src/base/a.cc": '#include "../engine/engine.h"\n'})))
         self.assertEqual(1, len(complaints({"src/base/a.cc": "#  include <engine/engine.h>\n"})))

@@ -4,7 +4,8 @@
     tools/check_layers.py [ROOT]
 
 Two rules of ARCHITECTURE.md:
-  1. An #include may only point downward (LAYERS below). Files under apps/ see include/colibri and their own folder only.
+  1. An #include may only point downward (LAYERS below). Files under apps/ see include/colibri, their own folder, and the
+     apps that APPS names.
   2. No preprocessor condition on the platform or the instruction set outside src/platform, the CPU kernels and a no_cuda stub.
 """
 import re
@@ -31,6 +32,8 @@ LAYERS = {
     "capi": BELOW_MODEL | {"model", "engine", "colibri"},
     "colibri": set(),  # include/colibri: the public headers
 }
+# Folders of apps/ -> those whose headers they may include, besides their own; the program (cli) is made of the other two.
+APPS = {"common": set(), "server": {"common"}, "cli": {"common", "server"}}
 # The kernels are leaves: of their own layer they see nothing but each other.
 KERNELS = "src/compute/cpu/kernels/"
 KERNELS_MAY_INCLUDE = ("compute/cpu/kernels/", "compute/cpu/isa.h", "tensor/", "base/", "platform/cpu.h")  # isa.h: the list of levels
@@ -55,12 +58,23 @@ def layer_of(path):
     return "apps" if parts[0] == "apps" else None
 
 
+def apps_error(app, other):
+    """Why files of apps/APP may not include those of apps/OTHER, or None."""
+    if app not in APPS:
+        return f"apps/{app} is no folder that tools/check_layers.py knows"
+    if other == app or other in APPS[app]:
+        return None
+    return f"apps/{app} may include only: {', '.join(sorted(APPS[app] | {app, 'colibri'}))}"
+
+
 def include_error(path, quoted, target):
     """Why `path` may not include `target`, or None."""
     layer = layer_of(path)
     first = target.split("/")[0]
     if target.startswith("."):
         return "write the path from src/, without dots"
+    if layer == "apps" and first in APPS and "/" in target:
+        return apps_error(path.parts[1], first)
     if first not in LAYERS:
         return None  # a library's header, or a neighbour in the same folder
     if layer == "apps":

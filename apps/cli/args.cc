@@ -8,6 +8,7 @@
 
 #include "common/nearest.h"
 #include "common/settings.h"
+#include "server/server_settings.h"
 
 namespace colibri::cli {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 constexpr int32_t kMaxTokens = 1 << 30;
 constexpr size_t kNameColumn = 32;
 constexpr size_t kTextColumns = 84;
+constexpr const char* kServerSettings =
+    "Settings of the server (as flag, as variable COLIBRI_<KEY>, or in a config file)";
 constexpr const char* kSettings = "Settings (as flag, as variable COLIBRI_<KEY>, or in a config file)";
 
 // CLI11 indents the lines of a description but does not break them.
@@ -104,16 +107,33 @@ void add_model(CLI::App& app, std::string& model) {
 
 void add_json(CLI::App& app, bool& json) { app.add_flag("--json", json, "print JSON"); }
 
+void add_setting(CLI::App& app, EngineArgs& engine, const colibri_setting_info& info, const char* group) {
+  const std::string key = info.key;
+  const auto add = [&engine, key](const std::string& value) { engine.flags.emplace_back(key, value); };
+  const std::string default_value = *info.default_value == '\0' ? "" : " [" + std::string(info.default_value) + "]";
+  app.add_option_function<std::string>(flag_of(key), add,
+                                       wrapped(std::string(info.help) + ": " + info.range + default_value))
+      ->type_name(info.type)
+      ->group(group);
+}
+
 // Last, because there are many.
 void add_settings(CLI::App& app, EngineArgs& engine) {
   app.add_option("--config", engine.config, "JSON file of settings")->check(not_empty())->type_name("FILE");
-  for (const colibri_setting_info* info : api::setting_infos()) {
-    const std::string key = info->key;
-    const auto add = [&engine, key](const std::string& value) { engine.flags.emplace_back(key, value); };
-    app.add_option_function<std::string>(
-           flag_of(key), add, wrapped(std::string(info->help) + ": " + info->range + " [" + info->default_value + "]"))
-        ->type_name(info->type)
-        ->group(kSettings);
+  for (const colibri_setting_info* info : api::setting_infos()) add_setting(app, engine, *info, kSettings);
+}
+
+// The server's rows: --insecure stands for --insecure=true, and a list's flag may be repeated.
+void add_server_settings(CLI::App& app, EngineArgs& engine) {
+  for (const OwnSetting& row : server::setting_rows()) {
+    const std::string key = row.info.key, type = row.info.type;
+    if (type == "boolean") {
+      const auto add = [&engine, key](int64_t count) { engine.flags.emplace_back(key, count > 0 ? "true" : "false"); };
+      app.add_flag_function(flag_of(key), add, wrapped(row.info.help))->group(kServerSettings);
+      continue;
+    }
+    add_setting(app, engine, row.info, kServerSettings);
+    if (type == "list") app.get_option(flag_of(key))->join(',');
   }
 }
 
@@ -182,6 +202,12 @@ void build_chat(CLI::App& app, Arguments& out) {
   app.add_option("--system", out.chat.system, "system message")->type_name("TEXT");
   add_sampling(app, out.chat.sampling);
   add_settings(app, out.chat.engine);
+}
+
+void build_serve(CLI::App& app, Arguments& out) {
+  add_model(app, out.serve.engine.model);
+  add_server_settings(app, out.serve.engine);
+  add_settings(app, out.serve.engine);
 }
 
 void build_tokenize(CLI::App& app, Arguments& out) {
@@ -291,6 +317,7 @@ void build_test(CLI::App& app, Arguments& out) {
 void build_config(CLI::App& app, Arguments& out) {
   add_model(app, out.report.engine.model);
   add_json(app, out.report.json);
+  add_server_settings(app, out.report.engine);
   add_settings(app, out.report.engine);
 }
 
@@ -305,6 +332,7 @@ struct CommandInfo {
 constexpr CommandInfo kCommands[] = {
     {"run", "continue a prompt", build_run},
     {"chat", "talk with a model", build_chat},
+    {"serve", "answer over HTTP, like OpenAI's API", build_serve},
     {"tokenize", "text on standard input to token ids", build_tokenize},
     {"detokenize", "token ids on standard input to text", build_detokenize},
     {"template", "chat messages as JSON on standard input to prompt text", build_template},
@@ -320,7 +348,7 @@ constexpr CommandInfo kCommands[] = {
     {"version", "the version of this program", build_version},
 };
 
-constexpr const char* kLaterCommands[] = {"serve", "convert"};
+constexpr const char* kLaterCommands[] = {"convert"};
 
 std::string program_help() {
   std::string text = "Colibri runs mixture-of-experts language models.\n\nUsage: colibri COMMAND [MODEL] [OPTIONS]\n\n";
@@ -382,6 +410,7 @@ std::string* model_of(Arguments& arguments) {
   const std::string& command = arguments.command;
   if (command == "run") return &arguments.run.engine.model;
   if (command == "chat") return &arguments.chat.engine.model;
+  if (command == "serve") return &arguments.serve.engine.model;
   if (command == "logits") return &arguments.logits.engine.model;
   if (command == "perplexity") return &arguments.perplexity.engine.model;
   if (command == "bench") return &arguments.bench.engine.model;

@@ -52,6 +52,10 @@ struct ChatArgs {
   std::string system;
 };
 
+struct ServeArgs {
+  EngineArgs engine;
+};
+
 struct TextArgs {  // tokenize, detokenize, template
   std::string model;
   bool jsonl = false;
@@ -102,6 +106,7 @@ struct Arguments {
   std::string help;
   RunArgs run;
   ChatArgs chat;
+  ServeArgs serve;
   TextArgs text;
   LogitsArgs logits;
   PerplexityArgs perplexity;

@@ -9,10 +9,10 @@
 
 #include "commands.h"
 #include "common/input.h"
+#include "common/signals.h"
 #include "measure.h"
 #include "preflight.h"
 #include "session.h"
-#include "common/signals.h"
 #include "stats.h"
 
 namespace colibri::cli {

@@ -5,11 +5,11 @@
 #include <csignal>
 
 #include "commands.h"
+#include "common/signals.h"
 #include "generate.h"
 #include "line_editor.h"
 #include "preflight.h"
 #include "session.h"
-#include "common/signals.h"
 
 namespace colibri::cli {
 namespace {

@@ -11,6 +11,7 @@ using namespace common;
 
 Status run_command(const RunArgs& args, StandardOutput& out);
 Status chat_command(const ChatArgs& args, StandardOutput& out);
+Status serve_command(const ServeArgs& args, StandardOutput& out);
 Status tokenize_command(const TextArgs& args, StandardOutput& out);
 Status detokenize_command(const TextArgs& args, StandardOutput& out);
 Status template_command(const TextArgs& args, StandardOutput& out);

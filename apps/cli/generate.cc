@@ -1,8 +1,8 @@
 #include "generate.h"
 
 #include "common/progress.h"
-#include "session.h"
 #include "common/signals.h"
+#include "session.h"
 #include "stats.h"
 
 namespace colibri::cli {

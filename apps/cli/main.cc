@@ -15,6 +15,7 @@
 #include "common/output.h"
 #include "common/settings.h"
 #include "common/signals.h"
+#include "server/server_settings.h"
 
 namespace colibri::cli {
 namespace {
@@ -29,7 +30,7 @@ void allow_many_files() {
 
 // Commands that compute, or write files.
 bool has_something_to_stop(const std::string& command) {
-  static constexpr const char* kCommands[] = {"run", "chat", "logits", "perplexity", "bench"};
+  static constexpr const char* kCommands[] = {"run", "chat", "serve", "logits", "perplexity", "bench"};
   return std::find(std::begin(kCommands), std::end(kCommands), command) != std::end(kCommands);
 }
 
@@ -37,10 +38,11 @@ Status dispatch(const Arguments& args, StandardOutput& out) {
   const std::string& command = args.command;
   if (command == "help") return out.write(args.help);
   if (command == "version") return version_command(args.report, out);
-  if (Status known = check_environment_names(); !known) return known;
+  if (Status known = check_environment_names(server::setting_rows()); !known) return known;
   if (has_something_to_stop(command)) watch_signals();
   if (command == "run") return run_command(args.run, out);
   if (command == "chat") return chat_command(args.chat, out);
+  if (command == "serve") return serve_command(args.serve, out);
   if (command == "tokenize") return tokenize_command(args.text, out);
   if (command == "detokenize") return detokenize_command(args.text, out);
   if (command == "template") return template_command(args.text, out);

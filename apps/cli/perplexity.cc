@@ -7,10 +7,10 @@
 #include "commands.h"
 #include "common/input.h"
 #include "common/json.h"
-#include "preflight.h"
 #include "common/progress.h"
-#include "session.h"
 #include "common/signals.h"
+#include "preflight.h"
+#include "session.h"
 #include "tokens_file.h"
 
 namespace colibri::cli {

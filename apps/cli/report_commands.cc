@@ -2,6 +2,7 @@
 
 #include "commands.h"
 #include "report.h"
+#include "server/server_settings.h"
 #include "session.h"
 
 namespace colibri::cli {
@@ -49,7 +50,8 @@ Status test_command(const ReportArgs& args, StandardOutput& out) {
 }
 
 Status config_command(const ReportArgs& args, StandardOutput& out) {
-  const auto settings = Settings::load({args.engine.flags, args.engine.config, args.engine.model});
+  const auto settings =
+      Settings::load({args.engine.flags, args.engine.config, args.engine.model, server::setting_rows()});
   if (!settings) return settings.error();
   json::object object;
   std::vector<std::vector<std::string>> rows{{"setting", "value", "from"}};

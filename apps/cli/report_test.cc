@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "measure.h"
 #include "common/nearest.h"
 #include "common/progress.h"
+#include "measure.h"
 #include "stats.h"
 
 namespace colibri::cli {

@@ -1,11 +1,11 @@
 // colibri run: continue a prompt.
 
 #include "commands.h"
-#include "generate.h"
 #include "common/input.h"
+#include "common/signals.h"
+#include "generate.h"
 #include "preflight.h"
 #include "session.h"
-#include "common/signals.h"
 #include "trace.h"
 
 namespace colibri::cli {

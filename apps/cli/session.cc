@@ -7,6 +7,7 @@
 #include "common/output.h"
 #include "common/progress.h"
 #include "common/signals.h"
+#include "server/server_settings.h"
 
 namespace colibri::cli {
 namespace {
@@ -36,7 +37,7 @@ Status require_model(const std::string& model) {
 
 Outcome<Settings> load_settings(const EngineArgs& args) {
   if (Status named = require_model(args.model); !named) return named.error();
-  return Settings::load({args.flags, args.config, args.model});
+  return Settings::load({args.flags, args.config, args.model, server::setting_rows()});
 }
 
 Outcome<api::Engine> open_engine(const std::string& model, const Settings& settings, int64_t tokens, TextUse text) {

@@ -2,7 +2,8 @@
 //
 // Order: flag, environment (COLIBRI_<KEY>), --config FILE, colibri_config.json beside the model, default. The table is
 // the library's (colibri_setting_at) and the program's own rows, those of the server; nothing here knows a key by name.
-// Every value is checked where it was written, so that the error names the flag, the variable, or the file and its line.
+// Every value is checked where it was written, so that the error names the flag, the variable, or the file and its
+// line.
 #pragma once
 
 #include <span>
@@ -32,7 +33,7 @@ struct SettingsSources {
 
 struct Setting {
   std::string key, value;
-  std::string origin;  ///< "--threads", "COLIBRI_THREADS", "FILE:LINE", "default"
+  std::string origin;               ///< "--threads", "COLIBRI_THREADS", "FILE:LINE", "default"
   const OwnSetting* own = nullptr;  ///< its row, when it is none of the library's
   bool is_default() const { return origin == "default"; }
 };

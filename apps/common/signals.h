@@ -48,8 +48,9 @@ class CancelOnInterrupt {
   colibri_sequence* sequence_;
 };
 
-/// While this lives, the first SIGINT or SIGTERM asks to stop, and SIGHUP asks for something else. Both are called on the
-/// thread of the signals, must be quick, and must not call anything of this header. There is one of these at a time.
+/// While this lives, the first SIGINT or SIGTERM asks to stop, and SIGHUP asks for something else. Both are called on
+/// the thread of the signals, must be quick, and must not call anything of this header. There is one of these at a
+/// time.
 class SignalHandlers {
  public:
   SignalHandlers(std::function<void()> on_stop, std::function<void()> on_hangup);

@@ -9,10 +9,10 @@ namespace colibri::server {
 
 struct ApiError {
   int status = 500;
-  std::string message;  ///< one line: what, the numbers, what to do next
-  std::string code;     ///< "context_length_exceeded"; empty: null
-  std::string param;    ///< the member of the request that is to blame; empty: null
-  std::string type;     ///< empty: what the status says, "invalid_request_error" ...
+  std::string message;    ///< one line: what, the numbers, what to do next
+  std::string code;       ///< "context_length_exceeded"; empty: null
+  std::string param;      ///< the member of the request that is to blame; empty: null
+  std::string type;       ///< empty: what the status says, "invalid_request_error" ...
   int retry_after_s = 0;  ///< > 0: a Retry-After header
 };
 

@@ -1,9 +1,9 @@
 // What the routes know of HTTP: a whole request, and somebody to answer. No network code.
 //
 // The server (http_server.h) reads and checks the request, then calls the handler on the connection's strand. A handler
-// returns at once; it answers then or later, from that strand: what happens on other threads (a sequence's notify) comes
-// back to it through Responder::post. Ownership: whoever will still answer holds the Responder. Invariant: exactly one of
-// respond() and begin_stream() ... end_stream(), unless the client goes first.
+// returns at once; it answers then or later, from that strand: what happens on other threads (a sequence's notify)
+// comes back to it through Responder::post. Ownership: whoever will still answer holds the Responder. Invariant:
+// exactly one of respond() and begin_stream() ... end_stream(), unless the client goes first.
 #pragma once
 
 #include <cstddef>

@@ -69,9 +69,7 @@ bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 32 || c == 127; });
 }
 
-bool climbs(std::string_view path) {
-  return (std::string(path) + "/").find("/../") != std::string::npos;
-}
+bool climbs(std::string_view path) { return (std::string(path) + "/").find("/../") != std::string::npos; }
 
 // "http://host/path" gives "/path".
 std::string_view without_authority(std::string_view target) {
@@ -97,8 +95,8 @@ std::string http_date() {
 }
 
 bool is_servers_own(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"date",           "server",       "connection",  "content-length",
-                                                "transfer-encoding", "content-type", "x-request-id"};
+  static constexpr std::string_view kNames[] = {
+      "date", "server", "connection", "content-length", "transfer-encoding", "content-type", "x-request-id"};
   std::string small(name);
   std::transform(small.begin(), small.end(), small.begin(), lower);
   return std::find(std::begin(kNames), std::end(kNames), small) != std::end(kNames);
@@ -176,9 +174,8 @@ bool is_loopback_name(std::string_view name) { return name == "localhost" || nam
 
 bool is_good_request_id(std::string_view id) {
   static constexpr std::string_view kMarks = "._-:+=/@";
-  return !id.empty() && id.size() <= 128 && std::all_of(id.begin(), id.end(), [](char c) {
-    return is_alphanumeric(c) || kMarks.find(c) != kMarks.npos;
-  });
+  return !id.empty() && id.size() <= 128 &&
+         std::all_of(id.begin(), id.end(), [](char c) { return is_alphanumeric(c) || kMarks.find(c) != kMarks.npos; });
 }
 
 bool has_token(std::string_view list, std::string_view token) {

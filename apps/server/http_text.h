@@ -23,8 +23,8 @@ struct Target {
 /// control character or a ".." segment.
 std::optional<Target> parse_target(std::string_view target);
 
-/// The name in a Host header: without the port and a last dot, in lower case; IPv6 addresses without their brackets. Nothing
-/// when it is no host.
+/// The name in a Host header: without the port and a last dot, in lower case; IPv6 addresses without their brackets.
+/// Nothing when it is no host.
 std::optional<std::string> host_name(std::string_view host);
 /// Whether it is an IPv4 or IPv6 address: nobody can make a page's own name point to such a Host (DNS rebinding).
 bool is_address(const std::string& name);
