@@ -502,8 +502,6 @@ class Engine {
     return info;
   }
 
-  /// For the functions of colibri.h that have no wrapper here.
-  colibri_engine* handle() const { return handle_.get(); }
   /// False when the model came without a tokenizer.
   TextView text() const { return TextView(colibri_engine_text(handle_.get())); }
   Outcome<std::string> stats_json() const { return detail::string_of(colibri_engine_stats, handle_.get()); }

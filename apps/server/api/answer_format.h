@@ -46,8 +46,8 @@ class AnswerFormat {
   virtual std::string end(const Usage& usage) = 0;
   virtual std::string ping() { return ": keep-alive\n\n"; }
   virtual std::string error(const ApiError& error) = 0;
-  /// Before anything was sent.
-  virtual ErrorShape error_shape() const { return openai_error; }
+  /// Instead of an answer, before anything was sent.
+  virtual HttpResponse refusal(const ApiError& error) const { return error_answer(error); }
 };
 
 /// "data: JSON\n\n"
@@ -61,6 +61,8 @@ std::unique_ptr<AnswerFormat> messages_format(AnswerHead head);
 
 /// Anthropic's envelope.
 std::string anthropic_error(const ApiError& error);
+/// The same as an answer; a full queue is its 529.
+HttpResponse anthropic_refusal(const ApiError& error);
 
 /// "stop", "length", "tool_calls"
 std::string_view openai_finish_reason(FinishReason reason);

@@ -64,6 +64,20 @@ std::vector<std::shared_ptr<Generation>> ApiContext::generations() const {
   return all;
 }
 
+std::shared_ptr<const json::value> ApiContext::facts() const {
+  const std::lock_guard lock(mutex_);
+  return facts_;
+}
+
+void ApiContext::read_facts() {
+  const auto report = api::inspect(host.model(), false);
+  auto parsed = report.ok() ? common::parse_json(*report, "inspect") : common::Outcome<json::value>(report.error());
+  if (!parsed) return log.line(LogLevel::kWarn, "what /v1/models and /props say of the model is not known: " +
+                                                    parsed.error().message);
+  const std::lock_guard lock(mutex_);
+  facts_ = std::make_shared<const json::value>(*std::move(parsed));
+}
+
 void ApiContext::log_unknown(const std::vector<std::string>& names, std::string_view route) {
   for (const std::string& name : names) {
     {

@@ -22,6 +22,7 @@
 namespace colibri::server {
 
 struct ApiSettings {
+  json::array all;            ///< [{"key", "value", "from"}], for people
   std::string model_name;     ///< what /v1/models lists
   bool strict_model = false;  ///< 404 for any other name
   size_t max_queue = 64;      ///< requests that wait
@@ -62,6 +63,11 @@ struct ApiContext {
   void remove(const Generation* generation);
   std::vector<std::shared_ptr<Generation>> generations() const;
 
+  /// colibri_inspect of the model; null until it is known.
+  std::shared_ptr<const json::value> facts() const;
+  /// Reads them; takes as long as the headers of the model's files.
+  void read_facts();
+
   /// Once per name.
   void log_unknown(const std::vector<std::string>& names, std::string_view route);
 
@@ -69,6 +75,7 @@ struct ApiContext {
   mutable std::mutex mutex_;
   std::unordered_map<const Generation*, std::shared_ptr<Generation>> generations_;
   std::set<std::string> logged_;
+  std::shared_ptr<const json::value> facts_;
 
  public:
   Workers preparing, burying;  ///< last: they go first, while everything they use is there

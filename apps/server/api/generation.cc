@@ -45,6 +45,17 @@ std::string first_stop(const std::string& text, const std::vector<std::string>& 
 
 }  // namespace
 
+void Bell::ring(std::function<void()> call) {
+  const std::lock_guard lock(mutex_);
+  if (responder_) responder_->post(std::move(call));
+}
+
+void Bell::silence() {
+  std::shared_ptr<Responder> last;  // goes without the lock
+  const std::lock_guard lock(mutex_);
+  last.swap(responder_);
+}
+
 void Generation::start(ApiContext& context, GenerationPlan plan, std::shared_ptr<Responder> responder) {
   auto place = context.admission.enter();
   if (!place) {
@@ -55,7 +66,7 @@ void Generation::start(ApiContext& context, GenerationPlan plan, std::shared_ptr
                          {},
                          {},
                          context.admission.retry_after_s()};
-    return responder->respond(error_answer(error, plan.format->error_shape()));
+    return responder->respond(plan.format->refusal(error));
   }
   const std::shared_ptr<Generation> self(
       new Generation(context, std::move(plan), std::move(responder), std::move(place)));
@@ -88,6 +99,7 @@ Generation::Generation(ApiContext& context, GenerationPlan plan, std::shared_ptr
     : context_(context),
       plan_(std::move(plan)),
       responder_(std::move(responder)),
+      bell_(std::make_shared<Bell>(responder_)),
       place_(std::move(place)),
       answers_(plan_.prompts.size() * static_cast<size_t>(plan_.options.n)),
       seed_(plan_.options.seed.value_or(random_seed())),
@@ -148,8 +160,8 @@ bool Generation::submit_next() {
   std::vector<const char*> stops;
   LiveSequence::Options live;
   live.count_experts = plan_.options.expert_activations.value_or(context_.settings.expert_activations);
-  live.notify = [weak = weak_from_this(), responder = responder_] {
-    responder->post([weak] {
+  live.notify = [weak = weak_from_this(), bell = bell_] {
+    bell->ring([weak] {
       if (const auto self = weak.lock()) self->pump();
     });
   };
@@ -391,7 +403,7 @@ void Generation::fail(const ApiError& error) {
   const Usage total = usage();
   responder_->count_tokens(total.prompt_tokens, total.cached_tokens, total.completion_tokens);
   leave();
-  if (!streaming_) return responder_->respond(error_answer(error, plan_.format->error_shape()));
+  if (!streaming_) return responder_->respond(plan_.format->refusal(error));
   write(plan_.format->error(error));
   flush();
   responder_->end_stream();
@@ -404,6 +416,7 @@ void Generation::client_gone() {
 // What still runs is cancelled first, all of it, and freed elsewhere: that may take as long as a step.
 void Generation::leave() {
   over_ = true;
+  bell_->silence();
   for (Answer& answer : answers_)
     if (answer.sequence) answer.sequence->cancel();
   for (Answer& answer : answers_)

@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +36,19 @@ struct GenerationPlan {
   bool timings = true;
   bool end_token_logprob = false;  ///< list the token that ends an answer, too
   std::unique_ptr<AnswerFormat> format;
+};
+
+/// Brings what the engine's thread notifies to the strand, until the answer is over: what is buried later must not keep a
+/// connection alive.
+class Bell {
+ public:
+  explicit Bell(std::shared_ptr<Responder> responder) : responder_(std::move(responder)) {}
+  void ring(std::function<void()> call);
+  void silence();
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Responder> responder_;
 };
 
 class Generation : public std::enable_shared_from_this<Generation> {
@@ -104,6 +119,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   ApiContext& context_;
   GenerationPlan plan_;
   std::shared_ptr<Responder> responder_;
+  std::shared_ptr<Bell> bell_;
   std::unique_ptr<Admission::Place> place_;
   std::vector<Answer> answers_;
   size_t n_submitted_ = 0, n_ended_ = 0;

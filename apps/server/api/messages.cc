@@ -12,6 +12,10 @@ bool is_text_part(std::string_view type) {
   return type == "text" || type == "input_text" || type == "output_text" || type == "refusal";
 }
 
+bool is_instruction(const json::value& message) {
+  return message.at("role") == "system" || message.at("role") == "developer";
+}
+
 void append_part(const json::value& part, const std::string& path, std::string& out, Fields& owner) {
   if (!part.is_object()) return owner.fail("content", "the parts must be objects");
   Fields fields(part.get_object(), path);
@@ -23,12 +27,6 @@ void append_part(const json::value& part, const std::string& path, std::string& 
   owner.fail(fields.error());
   if (!out.empty() && !text.empty()) out += '\n';
   out += text;
-}
-
-// Templates write the arguments themselves, so they want an object; what is no object stays as it is.
-json::value arguments_of(const std::string& text) {
-  auto parsed = common::parse_json(text, "arguments");
-  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json::value(text);
 }
 
 void read_call(const json::value& call, const std::string& path, json::array& out, Fields& owner) {
@@ -44,12 +42,13 @@ void read_call(const json::value& call, const std::string& path, json::array& ou
   }
   Fields inner(*function, path + ".function");
   if (!inner.text("name", name)) inner.fail("name", "missing");
-  json::value arguments = json::object();
-  if (const json::value* given = inner.find("arguments"))
-    arguments = given->is_string() ? arguments_of(std::string(view(given->get_string()))) : *given;
+  const json::value* arguments = inner.find("arguments");
+  if (arguments != nullptr && !arguments->is_string() && !arguments->is_object())
+    inner.fail("arguments", "expected JSON text, got " + std::string(kind_of(*arguments)));
   fields.fail(inner.error());
   owner.fail(fields.error());
-  json::object written{{"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}};
+  json::object written{{"type", "function"},
+                       {"function", {{"name", name}, {"arguments", arguments != nullptr ? *arguments : json::value("{}")}}}};
   if (!id.empty()) written["id"] = id;
   out.push_back(std::move(written));
 }
@@ -70,17 +69,30 @@ void read_assistant(Fields& fields, const std::string& path, json::object& out) 
   if (!reasoning.empty()) out["reasoning_content"] = reasoning;
 }
 
+// A string, or several text parts, which some templates tell apart.
+json::value content_of(Fields& fields) {
+  std::string text;
+  read_content(fields, "content", text);
+  const json::value* given = fields.find("content");
+  if (given == nullptr || !given->is_array() || given->get_array().size() < 2) return json::value(text);
+  json::array parts;
+  for (const json::value& part : given->get_array()) {
+    const json::object& object = part.get_object();
+    parts.push_back(json::object{{"type", "text"}, {"text", *object.if_contains(object.contains("text") ? "text" : "refusal")}});
+  }
+  return parts;
+}
+
 void read_message(const json::value& message, const std::string& path, json::array& out, std::optional<ApiError>& error) {
   if (!message.is_object()) {
     error = bad_request(path, path + ": expected an object, got " + std::string(kind_of(message)));
     return;
   }
   Fields fields(message.get_object(), path);
-  std::string role, content, name;
+  std::string role, name;
   if (!fields.choice("role", {"system", "developer", "user", "assistant", "tool", "function"}, role))
     fields.fail("role", "missing; system, user, assistant or tool");
-  read_content(fields, "content", content);
-  json::object written{{"role", role == "developer" ? "system" : role == "function" ? "tool" : role}, {"content", content}};
+  json::object written{{"role", role == "function" ? "tool" : role}, {"content", content_of(fields)}};
   if (role == "assistant") read_assistant(fields, path, written);
   const bool has_call = written.contains("tool_calls");
   if (!message.get_object().contains("content") && !has_call && !written.contains("reasoning_content"))
@@ -116,7 +128,7 @@ std::optional<ApiError> normalize_messages(const json::array& messages, const st
   bool anybody = false;
   for (size_t i = 0; i < messages.size() && !error; ++i) {
     read_message(messages[i], path + "[" + std::to_string(i) + "]", out, error);
-    if (!error) anybody = anybody || out.back().at("role") != "system";
+    if (!error) anybody = anybody || !is_instruction(out.back());
   }
   if (!error && !anybody) error = bad_request(path, path + ": only system messages; add one of the user");
   return error;

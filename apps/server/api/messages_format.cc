@@ -92,9 +92,9 @@ class MessagesFormat : public AnswerFormat {
 
   std::string ping() override { return named_frame("ping", json::object{{"type", "ping"}}); }
 
-  std::string error(const ApiError& error) override { return "event: error\ndata: " + anthropic_error(error) + "\n\n"; }
+  std::string error(const ApiError& error) override { return "event: error\ndata: " + anthropic_refusal(error).body + "\n\n"; }
 
-  ErrorShape error_shape() const override { return anthropic_error; }
+  HttpResponse refusal(const ApiError& error) const override { return anthropic_refusal(error); }
 
  private:
   json::object message(json::array content, const Usage& usage) const {
@@ -175,6 +175,12 @@ std::string anthropic_error(const ApiError& error) {
   }
   return common::dump_json(
       json::object{{"type", "error"}, {"error", json::object{{"type", type}, {"message", error.message}}}});
+}
+
+HttpResponse anthropic_refusal(const ApiError& error) {
+  ApiError own = error;
+  if (error.code == "queue_full" || error.code == "queue_timeout") own.status = 529;
+  return error_answer(own, anthropic_error);
 }
 
 std::unique_ptr<AnswerFormat> messages_format(AnswerHead head) {

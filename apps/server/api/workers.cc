@@ -6,18 +6,22 @@ Workers::Workers(int n_threads) {
   for (int i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
-Workers::~Workers() {
+Workers::~Workers() { stop(); }
+
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void Workers::run(std::function<void()> call) {
   {
     const std::lock_guard lock(mutex_);
+    if (ending_) return;
     calls_.push_back(std::move(call));
   }
   changed_.notify_one();

@@ -22,7 +22,10 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
+  /// No more calls; waits for those that were queued.
+  void stop();
   /// Calls run in the order in which they came, on one of the threads. They must not throw.
+  /// After stop() they are dropped.
   void run(std::function<void()> call);
   /// Destroys it on one of the threads.
   template <typename T>
