@@ -108,7 +108,7 @@ Result<Pass> least_overhead(model::Decoder& decoder, TimedBackend& backend, cons
   for (int i = 0; i <= kPasses; ++i) {
     backend.take_seconds();
     const auto start = Clock::now();
-    COLIBRI_TRY(decoder.forward(batch, nullptr));
+    COLIBRI_TRY(decoder.forward(model::Lane::kPrefill, batch, nullptr));
     const Pass pass{std::chrono::duration<double>(Clock::now() - start).count(), backend.take_seconds()};
     if (i > 0 && pass.overhead() < best.overhead()) best = pass;
   }

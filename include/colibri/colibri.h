@@ -274,7 +274,7 @@ COLIBRI_API const colibri_text* colibri_engine_text(const colibri_engine* engine
 COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, colibri_string* json,
                                                 colibri_error* error);
 
-/* Counters, gauges and histograms of the engine as a JSON array of
+/* Counters, gauges and histograms of the engine, as a JSON array of
  *   {"name", "help", "kind": "counter"|"gauge"|"histogram", "samples": [{"labels": {...}, "value": V}]}
  * with, for a histogram, {"labels", "bounds": [...], "counts": [one more than bounds, not cumulative], "sum": S} as its
  * samples. Names are Prometheus names without a prefix ("time_to_first_token_seconds"). Takes no lock that a step holds. */
@@ -376,7 +376,7 @@ typedef enum colibri_event_kind {
   COLIBRI_EVENT_END = 1,     /* the last event; text may hold what was still held back */
   COLIBRI_EVENT_NONE = 2,    /* nothing within the timeout */
   COLIBRI_EVENT_PROGRESS = 3,    /* prompt tokens processed so far, in n_prompt_done; the first says that work began */
-  COLIBRI_EVENT_PROMPT_TOKEN = 4 /* one token of the prompt, where echo asked for them; its text may be cut in a character */
+  COLIBRI_EVENT_PROMPT_TOKEN = 4 /* one token of the prompt, where echo asked for them */
 } colibri_event_kind;
 
 typedef struct colibri_event {

@@ -357,17 +357,33 @@ struct Request {
   std::vector<std::string> stop;
   bool ignore_eos = false;
   bool keep_special = false;
-  /// See colibri_request. Engine::submit keeps a copy as long as the Sequence lives.
+  TokenIds kept_special;
+  int32_t logprobs = -1;
+  bool echo = false;
+  std::string constraint, client, prefix_key;  ///< empty: none
+  /// See colibri_request. Engine::submit keeps copies as long as the Sequence lives.
   RoutingCallback routing;
+  std::function<void()> notify;
 };
 
 namespace detail {
 
+/// What the library calls while a sequence lives.
+struct Callbacks {
+  RoutingCallback routing;
+  std::function<void()> notify;
+};
+inline int call_sequence_routing(void* user, int32_t layer, int32_t first, int32_t n, const int32_t* ids,
+                                 const float* weights, int32_t top_k) {
+  return call_routing(&static_cast<Callbacks*>(user)->routing, layer, first, n, ids, weights, top_k);
+}
+inline void call_notify(void* user) { static_cast<Callbacks*>(user)->notify(); }
+
 /// A Request as the library wants it; refers to the Request.
 class RawRequest {
  public:
-  /// `routing` must live as long as the sequence.
-  RawRequest(const colibri_engine* engine, const Request& request, RoutingCallback* routing = nullptr)
+  /// `callbacks` must live as long as the sequence.
+  RawRequest(const colibri_engine* engine, const Request& request, Callbacks* callbacks = nullptr)
       : raw_(defaults(engine)) {
     for (const std::string& stop : request.stop) stops_.push_back(stop.c_str());
     raw_.prompt = request.prompt.data();
@@ -387,8 +403,17 @@ class RawRequest {
     raw_.n_stop = stops_.size();
     raw_.ignore_eos = request.ignore_eos ? 1 : 0;
     raw_.keep_special = request.keep_special ? 1 : 0;
-    raw_.routing = routing != nullptr ? call_routing : nullptr;
-    raw_.routing_user = routing;
+    raw_.kept_special = request.kept_special.data();
+    raw_.n_kept_special = request.kept_special.size();
+    raw_.logprobs = request.logprobs;
+    raw_.echo = request.echo ? 1 : 0;
+    raw_.constraint = request.constraint.c_str();
+    raw_.client = request.client.c_str();
+    raw_.prefix_key = request.prefix_key.c_str();
+    if (callbacks == nullptr) return;
+    raw_.routing = callbacks->routing ? call_sequence_routing : nullptr;
+    raw_.notify = callbacks->notify ? call_notify : nullptr;
+    raw_.routing_user = raw_.notify_user = callbacks;
   }
   RawRequest(const RawRequest&) = delete;
   RawRequest& operator=(const RawRequest&) = delete;
@@ -426,6 +451,9 @@ struct Event {
   colibri_status status = COLIBRI_OK;
   std::string_view error;
   double seconds = 0;
+  int32_t n_prompt_cached = 0;
+  float logprob = 0;  ///< NaN: none
+  std::span<const colibri_logprob> top;
 };
 
 /// One running request. Freed (and cancelled, if necessary) by its destructor.
@@ -446,7 +474,10 @@ class Sequence {
                  view(event.finish_reason),
                  event.status,
                  view(event.error),
-                 event.seconds};
+                 event.seconds,
+                 event.n_prompt_cached,
+                 event.logprob,
+                 {event.top, event.n_top}};
   }
 
   void cancel() { colibri_cancel(handle_.get()); }
@@ -459,9 +490,9 @@ class Sequence {
   struct Free {
     void operator()(colibri_sequence* handle) const { colibri_sequence_free(handle); }
   };
-  Sequence(colibri_sequence* handle, std::unique_ptr<RoutingCallback> routing)
-      : routing_(std::move(routing)), handle_(handle) {}
-  std::unique_ptr<RoutingCallback> routing_;  // outlives the handle: the library calls it
+  Sequence(colibri_sequence* handle, std::unique_ptr<detail::Callbacks> callbacks)
+      : callbacks_(std::move(callbacks)), handle_(handle) {}
+  std::unique_ptr<detail::Callbacks> callbacks_;  // outlives the handle: the library calls them
   std::unique_ptr<colibri_sequence, Free> handle_;
 };
 
@@ -507,6 +538,22 @@ class Engine {
   Outcome<std::string> stats_json() const { return detail::string_of(colibri_engine_stats, handle_.get()); }
   /// For functions of colibri.h that have no wrapper here.
   colibri_engine* handle() const { return handle_.get(); }
+  Outcome<std::string> metrics_json() const { return detail::string_of(colibri_engine_metrics, handle_.get()); }
+  /// See colibri_engine_experts: both [n_moe_layers, n_experts], or empty.
+  Status experts(std::span<uint64_t> activations, std::span<uint8_t> residency) const {
+    colibri_error error{};
+    const colibri_status status = colibri_engine_experts(
+        handle_.get(), activations.empty() ? nullptr : activations.data(),
+        residency.empty() ? nullptr : residency.data(), std::max(activations.size(), residency.size()), &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return {};
+  }
+  Status save_prefixes() {
+    colibri_error error{};
+    const colibri_status status = colibri_engine_save_prefixes(handle_.get(), &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return {};
+  }
 
   /// Runs one sequence of tokens from position 0; blocks.
   Status evaluate(std::span<const int32_t> ids, const EvaluateCallbacks& callbacks) {
@@ -540,13 +587,13 @@ class Engine {
 
   /// Queues the request, which is copied.
   Outcome<Sequence> submit(const Request& request) {
-    auto routing = request.routing ? std::make_unique<RoutingCallback>(request.routing) : nullptr;
-    const detail::RawRequest raw(handle_.get(), request, routing.get());
+    auto callbacks = std::make_unique<detail::Callbacks>(detail::Callbacks{request.routing, request.notify});
+    const detail::RawRequest raw(handle_.get(), request, callbacks.get());
     colibri_sequence* handle = nullptr;
     colibri_error error{};
     const colibri_status status = colibri_submit(handle_.get(), raw.get(), &handle, &error);
     if (status != COLIBRI_OK) return detail::take(status, error);
-    return Sequence(handle, std::move(routing));
+    return Sequence(handle, std::move(callbacks));
   }
 
  private:

@@ -134,6 +134,27 @@ colibri_status colibri_engine_info(const colibri_engine* engine, colibri_info* i
   });
 }
 
+colibri_status colibri_engine_metrics(const colibri_engine* engine, colibri_string* json, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr || json == nullptr) return capi::missing_argument(engine == nullptr ? "engine" : "json");
+    return capi::export_string(engine->engine->metrics_json().dump(), json);
+  });
+}
+
+colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* activations, uint8_t* residency, size_t n,
+                                      colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr) return capi::missing_argument("engine");
+    const engine::EngineFacts& facts = engine->engine->facts();
+    const auto expected = static_cast<size_t>(facts.n_moe_layers) * static_cast<size_t>(facts.n_experts);
+    if (n != expected)
+      return Error{ErrorCode::kUsage,
+                   "n is " + std::to_string(n) + ", the model has " + std::to_string(expected) + " experts"};
+    engine->engine->experts({activations, activations != nullptr ? n : 0}, {residency, residency != nullptr ? n : 0});
+    return {};
+  });
+}
+
 const colibri_text* colibri_engine_text(const colibri_engine* engine) {
   return engine != nullptr && engine->text.model != nullptr ? &engine->text : nullptr;
 }

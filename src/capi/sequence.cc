@@ -35,6 +35,7 @@ Result<engine::Request> engine_request(const colibri_request& r) {
   if (r.prompt == nullptr && r.n_prompt > 0) return capi::missing_argument("prompt");
   if (r.stop == nullptr && r.n_stop > 0) return capi::missing_argument("stop");
   if (r.logit_bias == nullptr && r.n_logit_bias > 0) return capi::missing_argument("logit_bias");
+  if (r.kept_special == nullptr && r.n_kept_special > 0) return capi::missing_argument("kept_special");
   engine::Request request;
   request.prompt.assign(r.prompt, r.prompt + r.n_prompt);
   request.max_tokens = r.max_tokens;
@@ -45,7 +46,14 @@ Result<engine::Request> engine_request(const colibri_request& r) {
   }
   request.ignore_eos = r.ignore_eos != 0;
   request.keep_special = r.keep_special != 0;
+  request.kept_special.assign(r.kept_special, r.kept_special + r.n_kept_special);
+  request.logprobs = r.logprobs;
+  request.echo = r.echo != 0;
+  if (r.constraint != nullptr) request.constraint = r.constraint;
+  if (r.client != nullptr) request.client = r.client;
+  if (r.prefix_key != nullptr) request.prefix_key = r.prefix_key;
   if (r.routing != nullptr) request.routing = routing_listener(r);
+  if (r.notify != nullptr) request.notify = [call = r.notify, user = r.notify_user] { call(user); };
   return request;
 }
 
@@ -72,6 +80,8 @@ colibri_event_kind kind_of(engine::EventKind kind) {
       return COLIBRI_EVENT_END;
     case engine::EventKind::kProgress:
       return COLIBRI_EVENT_PROGRESS;
+    case engine::EventKind::kPromptToken:
+      return COLIBRI_EVENT_PROMPT_TOKEN;
   }
   return COLIBRI_EVENT_NONE;
 }
@@ -84,6 +94,12 @@ colibri_event describe(const engine::TokenEvent& event) {
   out.text_size = event.text.size();
   out.n_prompt_done = static_cast<int32_t>(event.prompt_done);
   out.seconds = event.seconds;
+  out.n_prompt_cached = static_cast<int32_t>(event.prompt_cached);
+  out.logprob = event.logprob;
+  static_assert(sizeof(colibri_logprob) == sizeof(sampling::TokenLogprob) &&
+                offsetof(colibri_logprob, logprob) == offsetof(sampling::TokenLogprob, logprob));
+  out.top = reinterpret_cast<const colibri_logprob*>(event.top.data());
+  out.n_top = event.top.size();
   if (event.kind != engine::EventKind::kEnd) return out;
   out.finish_reason = event.finish_reason;
   const std::string_view reason = event.finish_reason;
@@ -102,6 +118,7 @@ void colibri_request_init(const colibri_engine* engine, colibri_request* request
   *request = {};
   request->struct_size = sizeof(colibri_request);
   request->max_tokens = -1;
+  request->logprobs = -1;
   const sampling::SamplingParams p =
       engine != nullptr ? engine->engine->default_sampling() : sampling::SamplingParams{};
   request->temperature = p.temperature;
@@ -175,6 +192,7 @@ void colibri_sequence_free(colibri_sequence* sequence) {
   if (sequence == nullptr) return;
   sequence->sequence->cancelled.store(true);
   sequence->engine->wake();
+  sequence->sequence->stream.on_arrival({});
   if (sequence->sequence->request.routing) wait_for_end(*sequence);
   delete sequence;
 }

@@ -81,8 +81,8 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
                  model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, &*states_, backend_.get()},
                                         plan_.decoder_limits));
   const Settings& settings = options.settings;
-  scheduler_.emplace(
-      SchedulerLimits{plan_.decoder_limits.max_rows - settings.parallel, settings.max_batch_size, settings.parallel});
+  scheduler_.emplace(SchedulerLimits{plan_.prefill_chunk, settings.max_batch_size, settings.parallel});
+  pacing_.emplace(settings.prefill_share, plan_.prefill_chunk);
   routing_.emplace(spec());
   sampler_scratch_.emplace(spec().vocab_size);
   decoded_.reserve(kTokenText);
@@ -222,6 +222,15 @@ Json Engine::total_activations() const {
   return layers;
 }
 
+void Engine::experts(std::span<uint64_t> activations, std::span<uint8_t> places) const {
+  const int n = experts_ ? experts_->n_experts() : 0;
+  for (size_t i = 0; n > 0 && i < std::max(activations.size(), places.size()); ++i) {
+    const int layer = static_cast<int>(i) / n, expert = static_cast<int>(i) % n;
+    if (i < activations.size()) activations[i] = experts_->activations(layer, expert);
+    if (i < places.size()) places[i] = static_cast<uint8_t>(experts_->place(layer, expert));
+  }
+}
+
 Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   COLIBRI_TRY(check_parameters(request, spec().vocab_size));
   COLIBRI_TRY(
@@ -239,9 +248,11 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   sequence->sampler.emplace(r.sampling, sampled_vocab_);
   sequence->sampler->observe_prompt(r.prompt);
   if (text() != nullptr) {
-    sequence->detokenizer.emplace(*text()->tokenizer(), !r.keep_special);
+    sequence->detokenizer.emplace(*text()->tokenizer(), !r.keep_special, r.kept_special);
+    if (r.echo) sequence->echo_detokenizer.emplace(*text()->tokenizer(), false);
     sequence->stop_matcher.emplace(r.stop);
   }
+  metrics_.submitted.add(1);
   return enqueue(std::move(sequence));
 }
 
@@ -263,6 +274,7 @@ std::shared_ptr<Sequence> Engine::enqueue(std::shared_ptr<Sequence> sequence) {
   sequence->stats.activations.resize(static_cast<size_t>(facts_.n_moe_layers) * static_cast<size_t>(facts_.n_experts));
   sequence->long_prompt = spec().takes_long_factors(sequence->n_prompt());
   sequence->stream.on_pop([this] { wake(); });
+  sequence->stream.on_arrival(sequence->request.notify);
   sequence->stats.submitted = Clock::now();
   {
     const std::lock_guard lock(mutex_);

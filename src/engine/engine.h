@@ -4,19 +4,23 @@
 // and the accessors may be called from any thread. Sequences that the caller holds must be dropped before the engine.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/io_choice.h"
+#include "engine/metrics.h"
 #include "engine/opened_model.h"
+#include "engine/pacing.h"
 #include "engine/plan.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
@@ -55,6 +59,11 @@ class Engine {
   /// [[count per expert] per MoE layer] since the engine was opened.
   Json total_activations() const;
   int64_t context() const { return plan_.decoder_limits.context; }
+  const MemoryPlan& plan() const { return plan_; }
+  /// As colibri_engine_metrics says.
+  Json metrics_json() const;
+  /// [n_moe_layers, n_experts] each: how often an expert was chosen, and where it is. Either may be empty.
+  void experts(std::span<uint64_t> activations, std::span<uint8_t> places) const;
 
   sampling::SamplingParams default_sampling() const { return sampling_defaults(model_->description); }
 
@@ -79,21 +88,41 @@ class Engine {
   bool wait_for_work();
   void keep_within_limit();
   void drop_cancelled();
-  void fail_step(const Error& error);
-  bool concerns(const ScheduledSegment& segment, const Error& error) const;
+  void admit();
   void reap();
-  Status step();
-  void credit_reading();
-  void begin_states();
-  void keep_states();
+
+  // Passes (step.cc).
+  void step();
+  template <typename Pass>
+  bool guard_pass(const PassPlan& plan, Pass pass);
+  Status decode_pass();
+  Status prefill_slice();
+  void begin_prefill(const PassPlan& plan);
+  void end_prefill(const PassPlan& plan);
+  void forget_prefill();
+  void watch(const PassPlan& plan, int64_t new_rows);
+  void finish_rows(const PassPlan& plan);
+  double credit_reading(const PassPlan& plan, double waited_before);
+  void fail_pass(const PassPlan& plan, const Error& error);
+  bool concerns(const ScheduledSegment& segment, const Error& error) const;
   void rewind(const ScheduledSegment& segment);
-  void report_evaluations(Rows hidden);
+  void charge(Cause cause);
+  void charge_pass(Cause computing, Cause waiting, double waited);
+
+  // What comes out of them (emit.cc).
+  template <typename Sink>
+  Status each_logit_row(const ScheduledSegment& segment, Rows hidden, int64_t first, Sink sink);
+  void report_evaluations(const PassPlan& plan, Rows hidden);
   Status report_logits(const ScheduledSegment& segment, Rows hidden);
-  void finish_prefill_slices(Clock::time_point start);
-  void sample_and_emit(Rows hidden);
+  void report_progress(const PassPlan& plan);
+  void echo_prompts(const PassPlan& plan, Rows hidden);
+  void echo_token(Sequence& sequence, std::span<const float> logits);
+  void add_logprobs(const Sequence& sequence, std::span<const float> logits, TokenEvent& event);
+  void sample_and_emit(const PassPlan& plan, Rows hidden);
   Result<TokenId> sample(Sequence& sequence, std::span<const float> logits);
-  TokenEvent& new_event(EventKind kind);
-  void emit(Sequence& sequence, TokenId token);
+  TokenEvent& new_event(EventKind kind, const Sequence& sequence);
+  void emit(Sequence& sequence, TokenId token, std::span<const float> logits);
+  void count_token(Sequence& sequence, double now);
   void finish(Sequence& sequence, const char* reason, const Error* error = nullptr);
   void finish_with(Sequence& sequence, const Error& error);
   bool is_end_of_text(TokenId id) const;
@@ -114,6 +143,11 @@ class Engine {
   std::optional<kv::StateCache> states_;
   std::optional<model::Decoder> decoder_;
   std::optional<Scheduler> scheduler_;
+  std::optional<Pacing> pacing_;
+  int prefill_layer_ = 0;  // layers of the prefill pass that have run
+  EngineMetrics metrics_;
+  std::array<double, kCauses> step_seconds_{};  // of the present step
+  Clock::time_point charged_until_;
   std::optional<StepRouting> routing_;
   std::vector<int64_t> logit_rows_;         // scratch: rows of the last forward() whose logits are wanted
   std::vector<Sequence*> logit_sequences_;  // scratch: whose they are
@@ -123,7 +157,6 @@ class Engine {
   int32_t sampled_vocab_ = 0;  // ids beyond it are padding
   Clock::time_point limit_checked_;
   uint64_t read_before_ = 0;
-  double waited_before_ = 0;  // what the store had waited before the present step
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -251,7 +251,9 @@ class Planner {
   void plan_passes(int64_t chunk) {
     plan_cache_for(chunk);
     model::DecoderLimits& limits = plan_.decoder_limits;
-    limits.max_rows = chunk + settings_.parallel;
+    plan_.prefill_chunk = chunk;
+    limits.max_decode_rows = settings_.parallel;
+    limits.max_rows = std::max(chunk, limits.max_decode_rows);
     limits.max_apart_rows = std::min(limits.max_apart_rows, limits.max_rows);
     limits.max_logit_rows = std::max<int64_t>(settings_.parallel, std::min(kLogitRows, chunk));
     plan_.backend.limits = model::backend_limits(spec_, limits);

@@ -46,7 +46,8 @@ struct MemoryPlan {
     return planned_bytes() - dense_bytes - expert_bytes - kv_bytes - workspace_bytes - scratch_bytes;
   }
 
-  bool streams = false;  ///< not every expert has room: the others are read when they are wanted
+  bool streams = false;       ///< not every expert has room: the others are read when they are wanted
+  int64_t prefill_chunk = 1;  ///< rows of a prefill pass
   store::SlotPlan slots;
   store::ReaderOptions readers;
   std::string note;  ///< what the user should know: a budget that was lowered; or empty

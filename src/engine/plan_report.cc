@@ -83,7 +83,7 @@ void add_plan(const MemoryPlan& plan, const Settings& settings, Json& json) {
   json.set("context", plan.decoder_limits.context);
   json.set("parallel", settings.parallel);
   json.set("kv_type", settings.kv_type);
-  json.set("prefill_chunk", plan.decoder_limits.max_rows - settings.parallel);
+  json.set("prefill_chunk", plan.prefill_chunk);
   json.set("threads", plan.backend.threads);
   if (!plan.note.empty()) json.set("note", plan.note);
 }

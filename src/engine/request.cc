@@ -25,6 +25,9 @@ Status check_parameters(const Request& request, int32_t vocab_size) {
     if (id < 0 || id >= vocab_size)
       return Error{ErrorCode::kUsage, "logit_bias names token " + std::to_string(id) +
                                           ", the vocabulary has ids 0 to " + std::to_string(vocab_size - 1)};
+  if (request.logprobs < -1 || request.logprobs > kMaxTopLogprobs)
+    return Error{ErrorCode::kUsage, "logprobs is " + std::to_string(request.logprobs) + ", expected -1 to " +
+                                        std::to_string(kMaxTopLogprobs)};
   if (request.max_tokens < -1)
     return Error{ErrorCode::kUsage, "max_tokens is " + std::to_string(request.max_tokens) +
                                         "; give a number of tokens, or -1 for as many as the context holds"};

@@ -5,77 +5,133 @@
 namespace colibri::engine {
 namespace {
 
-bool ready(const Sequence& sequence) { return sequence.sink != nullptr || sequence.stream.has_room(); }
+// A prompt is due after so many times what it takes by itself.
+constexpr double kPatience = 4;
+
+bool ready(const Sequence& sequence) {
+  return !sequence.ended && (sequence.sink != nullptr || sequence.stream.has_room());
+}
+
+bool due_before(const Sequence& a, const Sequence& b) { return a.due_seconds < b.due_seconds; }
 
 }  // namespace
 
-Scheduler::Scheduler(SchedulerLimits limits) : limits_(limits) {
-  const auto n = static_cast<size_t>(limits.max_sequences);
-  const size_t rows = static_cast<size_t>(limits.prefill_chunk) + n;
-  running_.reserve(n);
-  scheduled_.reserve(n);
-  segments_.reserve(n);
-  tokens_.reserve(rows);
-  positions_.reserve(rows);
+PassPlan::PassPlan(size_t max_segments, size_t max_rows) {
+  segments_.reserve(max_segments);
+  rows_.reserve(max_segments);
+  tokens_.reserve(max_rows);
+  positions_.reserve(max_rows);
 }
 
-void Scheduler::admit(kv::KvCache& cache) {
-  while (!waiting_.empty()) {
-    const int slot = cache.take_slot();
-    if (slot < 0) return;
-    waiting_.front()->slot = slot;
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
-}
-
-bool Scheduler::has_work() const {
-  return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return s->wants_stop() || ready(*s); }) ||
-         std::any_of(waiting_.begin(), waiting_.end(), [](const auto& s) { return s->wants_stop(); });
-}
-
-model::Batch Scheduler::next_batch() {
-  scheduled_.clear();
+void PassPlan::clear() {
   segments_.clear();
+  rows_.clear();
   tokens_.clear();
   positions_.clear();
-  const size_t n = running_.size();
-  for (size_t i = 0; i < n && scheduled_.size() < static_cast<size_t>(limits_.max_batch_size); ++i) {
-    Sequence& sequence = *running_[(turn_ + i) % n];
-    if (!sequence.prefilling() && ready(sequence)) schedule(sequence, 1);
-  }
-  turn_ = n == 0 ? 0 : (turn_ + scheduled_.size()) % n;
-  for (const auto& sequence : running_) {
-    if (!sequence->prefilling() || !ready(*sequence)) continue;
-    schedule(*sequence, std::min(limits_.prefill_chunk, sequence->n_prompt() - sequence->n_computed));
-    break;
-  }
-  return {tokens_, positions_, segments_};
 }
 
-void Scheduler::schedule(Sequence& sequence, int64_t n_rows) {
+void PassPlan::add(Sequence& sequence, int64_t n_rows) {
   const bool prefill = sequence.prefilling();
   const int64_t first = sequence.n_computed;
-  const model::BatchSegment rows{sequence.slot, static_cast<int64_t>(tokens_.size()), n_rows, first,
-                                 sequence.long_prompt};
-  segments_.push_back(rows);
-  scheduled_.push_back({&sequence, rows, prefill, first + n_rows == sequence.n_tokens()});
+  rows_.push_back({sequence.slot, static_cast<int64_t>(tokens_.size()), n_rows, first, sequence.long_prompt});
+  segments_.push_back({&sequence, rows_.back(), prefill, first + n_rows == sequence.n_tokens()});
   for (int64_t i = first; i < first + n_rows; ++i) {
     tokens_.push_back(sequence.tokens[static_cast<size_t>(i)]);
     positions_.push_back(static_cast<int32_t>(i));
   }
 }
 
+bool PassPlan::contains(const Sequence& sequence) const {
+  return std::any_of(segments_.begin(), segments_.end(), [&](const auto& s) { return s.sequence == &sequence; });
+}
+
+Scheduler::Scheduler(SchedulerLimits limits)
+    : limits_(limits),
+      decode_(static_cast<size_t>(limits.max_sequences), static_cast<size_t>(limits.max_sequences)),
+      prefill_(static_cast<size_t>(limits.max_sequences), static_cast<size_t>(limits.prefill_chunk)) {
+  running_.reserve(static_cast<size_t>(limits.max_sequences));
+  prompts_.reserve(static_cast<size_t>(limits.max_sequences));
+}
+
+void Scheduler::add(std::shared_ptr<Sequence> sequence, double seconds_per_row) {
+  const double submitted = std::chrono::duration<double>(sequence->stats.submitted.time_since_epoch()).count();
+  const auto own = static_cast<double>(sequence->n_prompt());
+  sequence->due_seconds = submitted + seconds_per_row * (kPatience * own + backlog_rows(sequence->request.client));
+  const auto place = std::upper_bound(waiting_.begin(), waiting_.end(), sequence,
+                                      [](const auto& a, const auto& b) { return due_before(*a, *b); });
+  waiting_.insert(place, std::move(sequence));
+}
+
+// Prompt rows of this client that are still to be computed.
+double Scheduler::backlog_rows(const std::string& client) const {
+  if (client.empty()) return 0;
+  int64_t rows = 0;
+  const auto count = [&](const std::shared_ptr<Sequence>& s) {
+    if (s->request.client == client) rows += std::max<int64_t>(0, s->n_prompt() - s->n_computed);
+  };
+  std::for_each(waiting_.begin(), waiting_.end(), count);
+  std::for_each(running_.begin(), running_.end(), count);
+  return static_cast<double>(rows);
+}
+
+void Scheduler::admit(kv::KvCache& cache, const std::function<bool(Sequence&)>& may_start) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (may_start && !may_start(**it)) {
+      ++it;
+      continue;
+    }
+    const int slot = cache.take_slot();
+    if (slot < 0) return;
+    (*it)->slot = slot;
+    running_.push_back(std::move(*it));
+    it = waiting_.erase(it);
+  }
+}
+
+bool Scheduler::has_work() const {
+  if (!prefill_.empty()) return true;
+  return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return s->wants_stop() || ready(*s); }) ||
+         std::any_of(waiting_.begin(), waiting_.end(), [](const auto& s) { return s->wants_stop(); });
+}
+
+bool Scheduler::anyone_decodes() const {
+  return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return !s->prefilling() && ready(*s); });
+}
+
+const PassPlan& Scheduler::plan_decode() {
+  decode_.clear();
+  const size_t n = running_.size(), limit = static_cast<size_t>(limits_.max_batch_size);
+  for (size_t i = 0; i < n && decode_.segments().size() < limit; ++i) {
+    Sequence& sequence = *running_[(turn_ + i) % n];
+    if (!sequence.prefilling() && ready(sequence)) decode_.add(sequence, 1);
+  }
+  turn_ = n == 0 ? 0 : (turn_ + decode_.segments().size()) % n;
+  return decode_;
+}
+
+const PassPlan& Scheduler::plan_prefill(int64_t max_rows) {
+  prompts_.clear();
+  for (const auto& sequence : running_)
+    if (sequence->prefilling() && ready(*sequence)) prompts_.push_back(sequence.get());
+  std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) { return due_before(*a, *b); });
+  int64_t left = std::min(max_rows, limits_.prefill_chunk);
+  for (Sequence* sequence : prompts_) {
+    const int64_t rows = std::min(left, sequence->n_prompt() - sequence->n_computed);
+    if (rows > 0) prefill_.add(*sequence, rows);
+    left -= rows;
+  }
+  return prefill_;
+}
+
 void Scheduler::remove_ended(kv::KvCache& cache) {
-  const auto ended = [&cache](const std::shared_ptr<Sequence>& sequence) {
-    if (!sequence->ended) return false;
+  const auto gone = [&](const std::shared_ptr<Sequence>& sequence) {
+    if (!sequence->ended || prefill_.contains(*sequence)) return false;
     if (sequence->slot >= 0) cache.release_slot(sequence->slot);
     sequence->slot = -1;
     return true;
   };
-  std::erase_if(running_, ended);
-  std::erase_if(waiting_, ended);
-  scheduled_.clear();
+  std::erase_if(running_, gone);
+  std::erase_if(waiting_, gone);
 }
 
 std::vector<std::shared_ptr<Sequence>> Scheduler::all() const {

@@ -1,11 +1,16 @@
-// Scheduler: which rows of which sequences the next step computes.
+// Scheduler: which rows of which sequences are computed next.
 //
-// Decode first: every running sequence that is ready gives one row, up to max_batch_size, in turn; then the first
-// sequence that still has prompt gives up to prefill_chunk rows. What is together in a batch changes the time, never a
-// result. Thread-safety: the engine's thread only. Allocates only when a sequence is added.
+// Two passes go on side by side. The decode pass of a step has one row of each sequence that is ready for its next
+// token, in turn where max_batch_size is less. The prefill pass has rows of prompts and stays under way over several
+// steps, a few layers in each (engine/pacing.h). Prompts, and sequences that wait for a slot, go in the order of their
+// due times: the submission, plus a few times what the prompt will take, plus what the same client already has in the
+// queue. So a short prompt passes a long one, nobody's many requests hold up another client, and since a due time never
+// changes, everybody's turn comes. What is together in a batch changes the time, never a result. Thread-safety: the
+// engine's thread only. Allocates only when a sequence is added.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,28 +26,58 @@ struct SchedulerLimits {
   int max_sequences = 1;
 };
 
-/// One sequence's part of a step.
+/// One sequence's part of a pass.
 struct ScheduledSegment {
   Sequence* sequence = nullptr;
   model::BatchSegment rows;
   bool prefill = false;
-  /// After this step nothing of the sequence is left to compute: its next token can be sampled.
+  /// After this pass nothing of the sequence is left to compute: its next token can be sampled.
   bool complete = false;
+};
+
+/// What one pass computes. Memory for `max_segments` and `max_rows` is there from the start.
+class PassPlan {
+ public:
+  PassPlan(size_t max_segments, size_t max_rows);
+  void clear();
+  /// The next `n_rows` tokens of the sequence.
+  void add(Sequence& sequence, int64_t n_rows);
+  bool empty() const { return segments_.empty(); }
+  bool contains(const Sequence& sequence) const;
+  /// Valid until the plan changes.
+  model::Batch batch() const { return {tokens_, positions_, rows_}; }
+  const std::vector<ScheduledSegment>& segments() const { return segments_; }
+
+ private:
+  std::vector<ScheduledSegment> segments_;
+  std::vector<model::BatchSegment> rows_;
+  std::vector<TokenId> tokens_;
+  std::vector<int32_t> positions_;
 };
 
 class Scheduler {
  public:
   explicit Scheduler(SchedulerLimits limits);
 
-  void add(std::shared_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
-  /// Gives free slots to waiting sequences, first come first served.
-  void admit(kv::KvCache& cache);
+  /// `seconds_per_row`: what a row of a prompt takes at present.
+  void add(std::shared_ptr<Sequence> sequence, double seconds_per_row);
+  /// Gives free slots to waiting sequences. `may_start`: asked about each in turn; false lets it wait and the next one
+  /// go.
+  void admit(kv::KvCache& cache, const std::function<bool(Sequence&)>& may_start = {});
   bool has_work() const;
-  /// The next step's rows; empty when nobody is ready. Valid until the next call.
-  model::Batch next_batch();
-  const std::vector<ScheduledSegment>& scheduled() const { return scheduled_; }
 
-  /// Takes out the sequences that have ended and frees their slots.
+  /// One row of each sequence that is ready for a token; empty when none is. Valid until the next call.
+  const PassPlan& plan_decode();
+  /// Begins a prefill pass of up to `max_rows` rows; empty when there is no prompt. REQUIRES: none is under way.
+  const PassPlan& plan_prefill(int64_t max_rows);
+  const PassPlan& decode() const { return decode_; }
+  /// The pass that is under way; empty when none is.
+  const PassPlan& prefill() const { return prefill_; }
+  void end_prefill() { prefill_.clear(); }
+  bool anyone_decodes() const;
+
+  /// Takes out the sequences that have ended and frees their slots. One that the prefill pass computes keeps its slot
+  /// until that is over.
   void remove_ended(kv::KvCache& cache);
   /// All sequences, running and waiting.
   std::vector<std::shared_ptr<Sequence>> all() const;
@@ -50,16 +85,14 @@ class Scheduler {
   const std::deque<std::shared_ptr<Sequence>>& waiting() const { return waiting_; }
 
  private:
-  void schedule(Sequence& sequence, int64_t n_rows);
+  double backlog_rows(const std::string& client) const;
 
   SchedulerLimits limits_;
-  std::deque<std::shared_ptr<Sequence>> waiting_;
+  std::deque<std::shared_ptr<Sequence>> waiting_;  // by due time
   std::vector<std::shared_ptr<Sequence>> running_;
-  size_t turn_ = 0;  // where the next step's decode rows begin
-  std::vector<ScheduledSegment> scheduled_;
-  std::vector<model::BatchSegment> segments_;
-  std::vector<TokenId> tokens_;
-  std::vector<int32_t> positions_;
+  std::vector<Sequence*> prompts_;  // scratch
+  size_t turn_ = 0;                 // where the next step's decode rows begin
+  PassPlan decode_, prefill_;
 };
 
 }  // namespace colibri::engine

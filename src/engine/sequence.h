@@ -4,6 +4,7 @@
 // everything under "engine's thread" belongs to that thread until the END event has been popped.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -36,7 +37,10 @@ class Sequence {
  public:
   static constexpr size_t kStreamCapacity = 512;
 
-  explicit Sequence(Request r) : request(std::move(r)), tokens(request.prompt), stream(kStreamCapacity) {}
+  explicit Sequence(Request r)
+      : request(std::move(r)),
+        tokens(request.prompt),
+        stream(kStreamCapacity + (request.echo ? request.prompt.size() : 0), std::max(0, request.logprobs)) {}
 
   const Request request;
   std::atomic<bool> cancelled{false};
@@ -48,9 +52,13 @@ class Sequence {
   int64_t limit = 0;               ///< tokens at which the sequence ends with "length"
   bool long_prompt = false;        ///< RoPE with the long factors, if the model has them
   int slot = -1;                   ///< of the KV cache; -1: not running
+  double due_seconds = 0;          ///< in whose order prompts are computed (scheduler.h), of Clock
+  bool started = false;            ///< it has got a slot, and the caller knows
+  int64_t n_cached = 0;            ///< prompt tokens that an earlier sequence had computed
+  int64_t n_echoed = 0;            ///< prompt tokens whose events were sent
   EvaluationSink* sink = nullptr;  ///< set: an evaluation, nothing is sampled
   std::optional<sampling::Sampler> sampler;
-  std::optional<text::Detokenizer> detokenizer;
+  std::optional<text::Detokenizer> detokenizer, echo_detokenizer;
   std::optional<text::StopMatcher> stop_matcher;
   SequenceStatistics stats;
   double last_token_seconds = 0;

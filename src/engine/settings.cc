@@ -100,6 +100,13 @@ Status prefetch_weight_row(const SettingRow& row, std::string_view value, Settin
   return {};
 }
 
+Status prefill_share_row(const SettingRow& row, std::string_view value, Settings& settings) {
+  double share = 0;
+  if (!parse_number(value, share) || !(share >= 0.01 && share <= 100)) return out_of_range(row, value);
+  settings.prefill_share = share;
+  return {};
+}
+
 Status mmap_exec_row(const SettingRow& row, std::string_view value, Settings& settings) {
   if (value != "true" && value != "false") return out_of_range(row, value);
   settings.mmap_exec = value == "true";
@@ -119,6 +126,11 @@ constexpr std::array kRows = {
                int_row<&Settings::max_batch_size, 1, 4096>},
     SettingRow{"prefill_chunk", "integer", "auto", "auto, or 1 to 65536", "prompt tokens in one prefill pass",
                int_row<&Settings::prefill_chunk, 1, 65536, 0>},
+    SettingRow{
+        "prefill_share", "number", "0.5", "0.01 to 100",
+        "while others wait for tokens, a step spends this much time on prompts for each second on tokens: less is "
+        "steadier for those who read, more is sooner for those who wait for a first token",
+        prefill_share_row},
     SettingRow{"threads", "integer", "auto", "auto, or 1 to 1024",
                "compute threads; auto: the cores this process may use", int_row<&Settings::threads, 1, 1024, 0>},
     SettingRow{"router_threads", "integer", "1", "1 to 1024", "threads that the router uses",

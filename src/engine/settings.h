@@ -22,7 +22,8 @@ struct Settings {
   int parallel = 1;
   int max_batch_size = 64;
   int prefill_chunk = 0;  ///< 0: auto
-  int threads = 0;        ///< 0: cores that this process may use
+  double prefill_share = 0.5;
+  int threads = 0;  ///< 0: cores that this process may use
   int router_threads = 1;
   std::string isa = "auto";
   std::string kv_type = "f32";

@@ -1,6 +1,5 @@
-// The engine's thread. One step: schedule -> forward -> sample -> emit.
+// The engine's thread. One step: the decode pass, its tokens, then a slice of the prefill pass.
 #include <algorithm>
-#include <cmath>
 
 #include "engine/engine.h"
 #include "platform/memory.h"
@@ -9,60 +8,140 @@ namespace colibri::engine {
 
 namespace {
 
-// A step is given up as soon as every sequence in it was cancelled.
+using model::Lane;
+
+double seconds_between(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+// A pass is given up as soon as every sequence in it was cancelled.
 bool nobody_waits(const void* scheduled) {
   const auto& segments = *static_cast<const std::vector<ScheduledSegment>*>(scheduled);
   return std::all_of(segments.begin(), segments.end(), [](const auto& s) { return s.sequence->wants_stop(); });
 }
 
-std::span<const float> row_of(const model::Logits& logits, int64_t i) {
-  return {logits.row(i), static_cast<size_t>(logits.width)};
-}
-
-// Damaged weights must never pass for an answer.
-Status check_logits(std::span<const float> logits, int64_t position) {
-  for (const float v : logits)
-    if (!std::isfinite(v))
-      return Error{ErrorCode::kFailed, "the logits at position " + std::to_string(position) + " hold " +
-                                           (std::isnan(v) ? "NaN" : "infinity") +
-                                           "; the weights may be damaged, run `colibri validate` on the model"};
-  return {};
-}
-
 }  // namespace
 
-Status Engine::step() {
-  keep_within_limit();
-  const model::Batch batch = scheduler_->next_batch();
-  if (batch.rows() == 0) return {};
+// Whose time is measured from one call of charge() to the next.
+void Engine::charge(Cause cause) {
+  const Clock::time_point now = Clock::now();
+  step_seconds_[static_cast<size_t>(cause)] += seconds_between(charged_until_, now);
+  charged_until_ = now;
+}
+
+// What a pass waited for experts is no computing.
+void Engine::charge_pass(Cause computing, Cause waiting, double waited) {
+  charge(computing);
+  step_seconds_[static_cast<size_t>(computing)] -= waited;
+  step_seconds_[static_cast<size_t>(waiting)] += waited;
+}
+
+void Engine::step() {
+  const size_t decode_rows = scheduler_->plan_decode().segments().size();
+  if (decode_rows > 0) guard_pass(scheduler_->decode(), [this] { return decode_pass(); });
+  if (!guard_pass(scheduler_->prefill(), [this] { return prefill_slice(); })) forget_prefill();
+  charge(Cause::kOther);
+  metrics_.end_step(step_seconds_, decode_rows);
+  step_seconds_.fill(0);
+}
+
+// A pass that fails ends the sequences that it concerns, not the engine.
+template <typename Pass>
+bool Engine::guard_pass(const PassPlan& plan, Pass pass) {
+  Status status;
+  try {
+    status = pass();
+  } catch (const std::exception& e) {
+    status = Error{ErrorCode::kFailed, std::string("the engine failed: ") + e.what()};
+  }
+  if (!status.ok()) fail_pass(plan, status.error());
+  return status.ok();
+}
+
+Status Engine::decode_pass() {
+  charge(Cause::kOther);
+  const PassPlan& plan = scheduler_->decode();
+  const double waited = experts_ ? experts_->wait_seconds() : 0;
+  watch(plan, plan.batch().rows());
   const Clock::time_point start = Clock::now();
-  routing_->begin(scheduler_->scheduled());
-  backend_->watch(nobody_waits, &scheduler_->scheduled());
-  if (experts_) experts_->begin_step(batch.rows(), nobody_waits, &scheduler_->scheduled());
-  begin_states();
-  COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(batch, &*routing_));
-  if (experts_) credit_reading();
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->n_computed += segment.rows.n_rows;
-  keep_states();
-  report_evaluations(hidden);
-  finish_prefill_slices(start);
-  sample_and_emit(hidden);
+  COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(Lane::kDecode, plan.batch(), &*routing_));
+  pacing_->decoded(seconds_between(start, Clock::now()));
+  charge_pass(Cause::kDecode, Cause::kDecodeWait, credit_reading(plan, waited));
+  finish_rows(plan);
+  sample_and_emit(plan, hidden);
+  charge(Cause::kSampling);
   return {};
 }
 
-// A sequence begins with zeros.
-void Engine::begin_states() {
-  for (const ScheduledSegment& segment : scheduler_->scheduled())
-    if (segment.rows.first_position == 0) states_->reset(segment.sequence->slot);
+// Some layers of the pass over prompts: as many as fit while others wait for tokens, else one, so that whatever happens
+// meanwhile is seen soon.
+Status Engine::prefill_slice() {
+  charge(Cause::kOther);
+  const PassPlan& plan = scheduler_->prefill();
+  const bool anyone_decodes = scheduler_->anyone_decodes();
+  if (plan.empty() && scheduler_->plan_prefill(pacing_->pass_rows(anyone_decodes)).empty()) return {};
+  const int64_t rows = plan.batch().rows();
+  const double waited = experts_ ? experts_->wait_seconds() : 0;
+  watch(plan, prefill_layer_ == 0 ? rows : 0);
+  if (prefill_layer_ == 0) begin_prefill(plan);
+  const Clock::time_point start = Clock::now();
+  bool done = false;
+  for (double spent = 0; !done && (spent == 0 || (anyone_decodes && pacing_->fits(rows, spent)));) {
+    COLIBRI_ASSIGN(done, decoder_->next_layer(Lane::kPrefill, &*routing_));
+    ++prefill_layer_;
+    const double now = seconds_between(start, Clock::now());
+    pacing_->layer_ran(rows, now - spent);
+    spent = now;
+  }
+  charge_pass(Cause::kPrefill, Cause::kPrefillWait, credit_reading(plan, waited));
+  for (const ScheduledSegment& segment : plan.segments())
+    segment.sequence->stats.prefill.seconds += seconds_between(start, charged_until_);
+  if (done) end_prefill(plan);
+  return {};
 }
 
-// Where a prompt ends, a sequence can begin again.
-void Engine::keep_states() {
-  for (const ScheduledSegment& segment : scheduler_->scheduled())
-    if (segment.prefill && segment.complete) states_->checkpoint(segment.sequence->slot, segment.sequence->n_computed);
+void Engine::begin_prefill(const PassPlan& plan) {
+  for (const ScheduledSegment& segment : plan.segments())
+    if (segment.rows.first_position == 0) states_->reset(segment.sequence->slot);  // a sequence begins with zeros
+  decoder_->begin(Lane::kPrefill, plan.batch());
 }
 
-// A step that failed has changed recurrent state. What goes on computes the tokens behind the last good state again.
+void Engine::end_prefill(const PassPlan& plan) {
+  const Rows hidden = decoder_->end(Lane::kPrefill);
+  finish_rows(plan);
+  metrics_.prefill_passes.add(1);
+  metrics_.prompt_tokens.add(static_cast<uint64_t>(plan.batch().rows()));
+  report_evaluations(plan, hidden);
+  echo_prompts(plan, hidden);
+  report_progress(plan);
+  sample_and_emit(plan, hidden);
+  forget_prefill();
+  charge(Cause::kSampling);
+}
+
+void Engine::forget_prefill() {
+  scheduler_->end_prefill();
+  prefill_layer_ = 0;
+}
+
+// Who is asked whether the pass is still wanted, and told its routing.
+void Engine::watch(const PassPlan& plan, int64_t new_rows) {
+  routing_->begin(plan.segments());
+  backend_->watch(nobody_waits, &plan.segments());
+  if (experts_) experts_->begin_step(new_rows, nobody_waits, &plan.segments());
+}
+
+// The rows of the pass are in the caches. Where a prompt ends, a recurrent sequence can begin again.
+void Engine::finish_rows(const PassPlan& plan) {
+  for (const ScheduledSegment& segment : plan.segments()) {
+    Sequence& sequence = *segment.sequence;
+    sequence.n_computed += segment.rows.n_rows;
+    if (segment.prefill) sequence.stats.prefill.tokens += segment.rows.n_rows;
+    if (segment.prefill && segment.complete) states_->checkpoint(sequence.slot, sequence.n_computed);
+  }
+}
+
+// A pass that failed has changed recurrent state. What goes on computes the tokens behind the last good state again.
 void Engine::rewind(const ScheduledSegment& segment) {
   if (!spec().recurrent()) return;
   Sequence& sequence = *segment.sequence;
@@ -72,34 +151,34 @@ void Engine::rewind(const ScheduledSegment& segment) {
   sequence.n_computed = position;
 }
 
-// What the step waited for experts, all of its sequences waited; what it read, they share.
-void Engine::credit_reading() {
-  const double waited = experts_->wait_seconds() - waited_before_;
+// What the pass waited for experts, all of its sequences waited; what it read, they share. Returns the seconds.
+double Engine::credit_reading(const PassPlan& plan, double waited_before) {
+  if (!experts_) return 0;
+  const double waited = experts_->wait_seconds() - waited_before;
   const uint64_t read = experts_->bytes_read() - read_before_;
-  waited_before_ += waited;
   read_before_ += read;
-  const uint64_t n = scheduler_->scheduled().size();
+  const uint64_t n = plan.segments().size();
   uint64_t rest = read % n;
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+  for (const ScheduledSegment& segment : plan.segments()) {
     SequenceStatistics& stats = segment.sequence->stats;
     ExpertUse& use = (segment.prefill ? stats.prefill : stats.decode).experts;
     use.wait_seconds += waited;
     use.bytes_read += read / n + std::exchange(rest, 0);
   }
+  return waited;
 }
 
 void Engine::run() {
   while (wait_for_work()) {
+    charged_until_ = Clock::now();
+    keep_within_limit();
     drop_cancelled();
-    scheduler_->admit(*cache_);
-    try {
-      if (const Status status = step(); !status.ok()) fail_step(status.error());
-    } catch (const std::exception& e) {
-      fail_step({ErrorCode::kFailed, std::string("the engine failed: ") + e.what()});
-    }
+    admit();
+    step();
     reap();
   }
   for (const auto& sequence : scheduler_->all()) finish(*sequence, "cancelled");
+  forget_prefill();
   reap();
 }
 
@@ -115,7 +194,7 @@ bool Engine::wait_for_work() {
     more ? static_cast<void>(wake_.wait_for(lock, kTendEvery, ready)) : wake_.wait(lock, ready);
   }
   poked_ = false;
-  for (auto& sequence : incoming_) scheduler_->add(std::move(sequence));
+  for (auto& sequence : incoming_) scheduler_->add(std::move(sequence), pacing_->seconds_per_row(spec().n_layers()));
   incoming_.clear();
   return !stop_;
 }
@@ -134,23 +213,45 @@ void Engine::keep_within_limit() {
                 std::to_string(-headroom) + " were over it");
 }
 
+// Gives free slots to those who wait, and tells them.
+void Engine::admit() {
+  scheduler_->admit(*cache_);
+  int64_t positions = 0;
+  for (const auto& sequence : scheduler_->running()) {
+    positions += sequence->n_computed;
+    if (sequence->started) continue;
+    sequence->started = true;
+    metrics_.queue.observe(sequence->stats.elapsed());
+    if (sequence->sink != nullptr) continue;
+    TokenEvent& event = new_event(EventKind::kProgress, *sequence);
+    event.prompt_done = sequence->n_computed;
+    sequence->stream.push(event);
+  }
+  metrics_.running.set(static_cast<int64_t>(scheduler_->running().size()));
+  metrics_.waiting.set(static_cast<int64_t>(scheduler_->waiting().size()));
+  metrics_.positions.set(positions);
+}
+
 void Engine::drop_cancelled() {
   for (const auto& sequence : scheduler_->running())
     if (sequence->wants_stop()) finish(*sequence, "cancelled");
   for (const auto& sequence : scheduler_->waiting())
     if (sequence->wants_stop()) finish(*sequence, "cancelled");
+  const auto& pass = scheduler_->prefill().segments();
+  if (!pass.empty() && std::all_of(pass.begin(), pass.end(), [](const auto& s) { return s.sequence->ended; }))
+    forget_prefill();
   reap();
 }
 
-void Engine::fail_step(const Error& error) {
+void Engine::fail_pass(const PassPlan& plan, const Error& error) {
   if (error.code == ErrorCode::kCancelled) {  // by all of them; drop_cancelled() sends the events
-    for (const ScheduledSegment& segment : scheduler_->scheduled()) segment.sequence->cancelled = true;
+    for (const ScheduledSegment& segment : plan.segments()) segment.sequence->cancelled = true;
     return;
   }
   // An expert that cannot be read ends the sequences that need it. The others lose nothing: the next step computes the
   // same again.
   bool anybody = false;
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
+  for (const ScheduledSegment& segment : plan.segments()) {
     if (!concerns(segment, error)) {
       rewind(segment);
       continue;
@@ -159,7 +260,7 @@ void Engine::fail_step(const Error& error) {
     anybody = true;
   }
   if (anybody) return;
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) finish(*segment.sequence, "error", &error);
+  for (const ScheduledSegment& segment : plan.segments()) finish(*segment.sequence, "error", &error);
 }
 
 bool Engine::concerns(const ScheduledSegment& segment, const Error& error) const {
@@ -168,158 +269,5 @@ bool Engine::concerns(const ScheduledSegment& segment, const Error& error) const
 }
 
 void Engine::reap() { scheduler_->remove_ended(*cache_); }
-
-// ---- evaluations ---------------------------------------------------------------------------------------------------
-
-void Engine::report_evaluations(Rows hidden) {
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
-    Sequence& sequence = *segment.sequence;
-    if (sequence.sink == nullptr) continue;
-    if (sequence.sink->wants_logits()) {
-      if (const Status status = report_logits(segment, hidden); !status.ok()) {
-        finish_with(sequence, status.error());
-        continue;
-      }
-    }
-    if (segment.complete && !sequence.wants_stop()) finish(sequence, "stop");
-  }
-}
-
-Status Engine::report_logits(const ScheduledSegment& segment, Rows hidden) {
-  const int64_t block = plan_.decoder_limits.max_logit_rows;
-  const int64_t n = segment.rows.n_rows;
-  // Rows that are computed again after a failed step have been reported.
-  int64_t& reported = segment.sequence->n_reported;
-  for (int64_t first = std::max<int64_t>(0, reported - segment.rows.first_position); first < n; first += block) {
-    logit_rows_.clear();
-    for (int64_t i = first; i < std::min(n, first + block); ++i) logit_rows_.push_back(segment.rows.first_row + i);
-    const model::Logits logits = decoder_->head(hidden, logit_rows_);
-    const Error stopped{ErrorCode::kCancelled, "the evaluation was stopped"};
-    if (backend_->abandoned()) return stopped;
-    const int64_t position = segment.rows.first_position + first;
-    for (int64_t i = 0; i < logits.rows; ++i) COLIBRI_TRY(check_logits(row_of(logits, i), position + i));
-    if (!segment.sequence->sink->on_logits(position, logits.rows, logits.data, spec().vocab_size)) return stopped;
-    reported = position + logits.rows;
-  }
-  return {};
-}
-
-// ---- generation ----------------------------------------------------------------------------------------------------
-
-void Engine::finish_prefill_slices(Clock::time_point start) {
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
-    Sequence& sequence = *segment.sequence;
-    if (!segment.prefill || sequence.ended) continue;
-    sequence.stats.prefill.tokens += segment.rows.n_rows;
-    sequence.stats.prefill.seconds += seconds;
-    if (segment.complete || sequence.sink != nullptr) continue;
-    TokenEvent& event = new_event(EventKind::kProgress);
-    event.prompt_done = sequence.n_computed;
-    event.seconds = sequence.stats.elapsed();
-    sequence.stream.push(event);
-  }
-}
-
-void Engine::sample_and_emit(Rows hidden) {
-  logit_rows_.clear();
-  logit_sequences_.clear();
-  for (const ScheduledSegment& segment : scheduler_->scheduled()) {
-    Sequence& sequence = *segment.sequence;
-    if (!segment.complete || sequence.sink != nullptr || sequence.ended) continue;
-    if (sequence.n_tokens() >= sequence.limit) {  // a request for no tokens at all
-      finish(sequence, "length");
-      continue;
-    }
-    logit_rows_.push_back(segment.rows.first_row + segment.rows.n_rows - 1);
-    logit_sequences_.push_back(&sequence);
-  }
-  if (logit_rows_.empty()) return;
-  const model::Logits logits = decoder_->head(hidden, logit_rows_);
-  if (backend_->abandoned()) return;  // cancelled by all of them
-  for (size_t i = 0; i < logit_sequences_.size(); ++i) {
-    const Result<TokenId> token = sample(*logit_sequences_[i], row_of(logits, static_cast<int64_t>(i)));
-    if (token.ok())
-      emit(*logit_sequences_[i], *token);
-    else
-      finish_with(*logit_sequences_[i], token.error());
-  }
-}
-
-Result<TokenId> Engine::sample(Sequence& sequence, std::span<const float> logits) {
-  COLIBRI_TRY(check_logits(logits, sequence.n_tokens() - 1));
-  return sequence.sampler->sample(logits, *sampler_scratch_);
-}
-
-// Every event is written into the same one, whose strings keep their memory.
-TokenEvent& Engine::new_event(EventKind kind) {
-  event_.kind = kind;
-  event_.token = -1;
-  event_.text.clear();
-  event_.prompt_done = 0;
-  event_.finish_reason = "";
-  event_.code = ErrorCode::kFailed;
-  event_.error.clear();
-  event_.seconds = 0;
-  return event_;
-}
-
-void Engine::emit(Sequence& sequence, TokenId token) {
-  SequenceStatistics& stats = sequence.stats;
-  const double now = stats.elapsed();
-  if (sequence.n_generated() == 0) {
-    stats.first_token_seconds = now;
-  } else {
-    ++stats.decode.tokens;
-    stats.decode.seconds += now - sequence.last_token_seconds;
-    stats.inter_token_seconds.push_back(static_cast<float>(now - sequence.last_token_seconds));
-    stats.steps.push_back(stats.decode.experts);
-  }
-  sequence.last_token_seconds = now;
-  sequence.tokens.push_back(token);
-
-  const bool end_of_text = !sequence.request.ignore_eos && is_end_of_text(token);
-  TokenEvent& event = new_event(EventKind::kToken);
-  event.token = token;
-  event.seconds = now;
-  if (sequence.detokenizer && !end_of_text) {
-    decoded_.clear();
-    sequence.detokenizer->push(token, decoded_);
-    sequence.stop_matcher->push(decoded_, event.text);
-  }
-  sequence.stream.push(event);
-  if (end_of_text || (sequence.stop_matcher && sequence.stop_matcher->stopped()))
-    finish(sequence, "stop");
-  else if (sequence.n_tokens() >= sequence.limit)
-    finish(sequence, "length");
-}
-
-void Engine::finish_with(Sequence& sequence, const Error& error) {
-  finish(sequence, error.code == ErrorCode::kCancelled ? "cancelled" : "error", &error);
-}
-
-void Engine::finish(Sequence& sequence, const char* reason, const Error* error) {
-  if (sequence.ended) return;
-  sequence.ended = true;
-  TokenEvent& event = new_event(EventKind::kEnd);
-  if (sequence.detokenizer && !sequence.stop_matcher->stopped()) {
-    decoded_.clear();
-    sequence.detokenizer->finish(decoded_);
-    sequence.stop_matcher->push(decoded_, event.text);
-    sequence.stop_matcher->finish(event.text);
-    // The last held-back text may complete a stop string.
-    if (sequence.stop_matcher->stopped() && error == nullptr) reason = "stop";
-  }
-  sequence.stats.finish_reason = reason;
-  event.finish_reason = reason;
-  event.code = error != nullptr ? error->code : ErrorCode::kCancelled;
-  if (error != nullptr) event.error = error->message;
-  event.seconds = sequence.stats.elapsed();
-  sequence.stream.push(event);
-}
-
-bool Engine::is_end_of_text(TokenId id) const {
-  return std::find(description().eos_ids.begin(), description().eos_ids.end(), id) != description().eos_ids.end();
-}
 
 }  // namespace colibri::engine

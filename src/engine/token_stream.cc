@@ -12,8 +12,11 @@ constexpr size_t kUsualText = 48;  // bytes of a token's text, nearly always
 
 }  // namespace
 
-TokenStream::TokenStream(size_t capacity) : ring_(capacity) {
-  for (TokenEvent& event : ring_) event.text.reserve(kUsualText);
+TokenStream::TokenStream(size_t capacity, int top) : ring_(capacity) {
+  for (TokenEvent& event : ring_) {
+    event.text.reserve(kUsualText);
+    event.top.reserve(static_cast<size_t>(top));
+  }
 }
 
 bool TokenStream::has_room() const {
@@ -22,13 +25,22 @@ bool TokenStream::has_room() const {
 }
 
 void TokenStream::push(const TokenEvent& event) {
+  bool was_empty = false;
   {
     const std::lock_guard lock(mutex_);
     COLIBRI_CHECK(size_ < ring_.size());
     ring_[(head_ + size_) % ring_.size()] = event;
-    ++size_;
+    was_empty = size_++ == 0;
   }
   arrived_.notify_one();
+  if (!was_empty) return;
+  const std::lock_guard lock(arrival_mutex_);
+  if (on_arrival_) on_arrival_();
+}
+
+void TokenStream::on_arrival(std::function<void()> callback) {
+  const std::lock_guard lock(arrival_mutex_);
+  on_arrival_ = std::move(callback);
 }
 
 bool TokenStream::pop(int timeout_ms, TokenEvent& event) {

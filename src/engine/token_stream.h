@@ -8,16 +8,18 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/token_ids.h"
+#include "sampling/logprobs.h"
 
 namespace colibri::engine {
 
-enum class EventKind : uint8_t { kToken, kEnd, kProgress };
+enum class EventKind : uint8_t { kToken, kEnd, kProgress, kPromptToken };
 
 struct TokenEvent {
   EventKind kind = EventKind::kToken;
@@ -28,11 +30,17 @@ struct TokenEvent {
   ErrorCode code = ErrorCode::kFailed;  ///< kEnd with "error" or "cancelled"
   std::string error;                    ///< kEnd with "error"
   double seconds = 0;                   ///< since submission
+  int64_t prompt_cached = 0;
+  float logprob = kNoLogprob;
+  std::vector<sampling::TokenLogprob> top;  ///< most probable first
+
+  static constexpr float kNoLogprob = std::numeric_limits<float>::quiet_NaN();
 };
 
 class TokenStream {
  public:
-  explicit TokenStream(size_t capacity);
+  /// `top`: most probable tokens that an event may carry.
+  explicit TokenStream(size_t capacity, int top = 0);
 
   /// Producer: whether two more events (a token and the end) fit.
   bool has_room() const;
@@ -42,6 +50,9 @@ class TokenStream {
   bool pop(int timeout_ms, TokenEvent& event);
   /// Called after each pop, so that the engine can resume a sequence that sat out. Set once before use.
   void on_pop(std::function<void()> callback) { on_pop_ = std::move(callback); }
+  /// Called after a push into an empty stream, on the producer's thread. Once this has returned no earlier callback
+  /// runs any more, so setting an empty one ends them.
+  void on_arrival(std::function<void()> callback);
 
  private:
   mutable std::mutex mutex_;
@@ -49,6 +60,8 @@ class TokenStream {
   std::vector<TokenEvent> ring_;
   size_t head_ = 0, size_ = 0;
   std::function<void()> on_pop_;
+  std::mutex arrival_mutex_;  // held while on_arrival_ runs
+  std::function<void()> on_arrival_;
 };
 
 }  // namespace colibri::engine

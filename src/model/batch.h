@@ -18,6 +18,9 @@ struct BatchSegment {
   bool long_prompt = false;  ///< RoPE with the long factors, where the model has them (ModelSpec::takes_long_factors)
 };
 
+/// Two passes can be under way at once: tokens that sequences wait for, and prompts, which stand back after any layer.
+enum class Lane : uint8_t { kDecode, kPrefill };
+
 struct Batch {
   std::span<const TokenId> tokens;     ///< [rows]
   std::span<const int32_t> positions;  ///< [rows]

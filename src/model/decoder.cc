@@ -5,17 +5,36 @@
 
 namespace colibri::model {
 
-Result<Rows> Decoder::forward(const Batch& batch, RoutingObserver* observer) {
-  COLIBRI_DCHECK(batch.rows() <= limits_.max_rows);
-  embed(batch);
-  for (int layer = 0; layer < parts_.spec->n_layers(); ++layer) {
-    mix(layer, batch);
-    COLIBRI_TRY(feed_forward(layer, batch, observer));
-    COLIBRI_TRY(check_abandoned());
+Result<Rows> Decoder::forward(Lane lane, const Batch& batch, RoutingObserver* observer) {
+  begin(lane, batch);
+  for (bool done = false; !done;) {
+    COLIBRI_ASSIGN(done, next_layer(lane, observer));
   }
-  if (parts_.spec->streams.n > 0) read_streams(parts_.weights->final_streams, batch.rows());
-  const Rows normed = ws_.normed.slice(0, batch.rows());
-  norm(ws_.x.slice(0, batch.rows()), parts_.weights->final_norm, normed);
+  return end(lane);
+}
+
+void Decoder::begin(Lane lane, const Batch& batch) {
+  use(lane);
+  COLIBRI_DCHECK(batch.rows() <= ws_.x.rows);
+  pass(lane) = {batch, 0};
+  embed(batch);
+}
+
+Result<bool> Decoder::next_layer(Lane lane, RoutingObserver* observer) {
+  use(lane);
+  Pass& p = pass(lane);
+  mix(p.layer, p.batch);
+  COLIBRI_TRY(feed_forward(p.layer, p.batch, observer));
+  COLIBRI_TRY(check_abandoned());
+  return ++p.layer == parts_.spec->n_layers();
+}
+
+Rows Decoder::end(Lane lane) {
+  use(lane);
+  const int64_t rows = pass(lane).batch.rows();
+  if (parts_.spec->streams.n > 0) read_streams(parts_.weights->final_streams, rows);
+  const Rows normed = ws_.normed.slice(0, rows);
+  norm(ws_.x.slice(0, rows), parts_.weights->final_norm, normed);
   return normed;
 }
 

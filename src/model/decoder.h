@@ -4,7 +4,7 @@
 // recurrent.cc, feed_forward.cc; streams.cc is what stands between them where there are several residual streams. A
 // mixer reads x [rows, hidden], already normed, and writes what is added to the residual stream. Thread-safety: the
 // engine thread only. Ownership: borrows weights, stores, caches and backend, which must outlive it; owns its
-// workspace, sized once for `max_rows`. Allocates nothing in forward() and head().
+// workspace, sized once for `max_rows`. Allocates nothing between create() and its end.
 #pragma once
 
 #include <cstdint>
@@ -36,17 +36,30 @@ class Decoder {
  public:
   static Result<Decoder> create(const DecoderParts& parts, const DecoderLimits& limits);
 
-  /// Runs all layers. The result [rows, hidden] is after the final norm and valid until the next call. Keys, values and
-  /// state of the rows are in the caches afterwards. `observer` may be null. kCancelled when the backend was told to
-  /// stop. REQUIRES: rows <= max_rows, positions < context.
-  Result<Rows> forward(const Batch& batch, RoutingObserver* observer);
+  /// Begins a pass in the lane; one that was under way there is forgotten. What `batch` points to must stay until the
+  /// pass is over. REQUIRES: rows <= max_rows (kDecode: max_decode_rows), positions < context.
+  void begin(Lane lane, const Batch& batch);
+  /// Runs the next layer of the lane's pass: true when that was the last one. The other lane may run in between, with
+  /// other sequences. `observer` may be null. kCancelled when the backend was told to stop.
+  Result<bool> next_layer(Lane lane, RoutingObserver* observer);
+  /// The pass after its last layer: [rows, hidden] behind the final norm, valid until anything else is called. Keys,
+  /// values and state of the rows are in the caches.
+  Rows end(Lane lane);
+  /// All of that in one.
+  Result<Rows> forward(Lane lane, const Batch& batch, RoutingObserver* observer);
 
-  /// Logits of the given rows of the last forward(); valid until the next call. REQUIRES: rows.size() <=
-  /// max_logit_rows.
+  /// Logits of the given rows of what end() gave; valid until the next call. REQUIRES: rows.size() <= max_logit_rows.
   Logits head(Rows hidden, std::span<const int64_t> rows);
 
  private:
+  struct Pass {
+    Batch batch;
+    int layer = 0;  ///< the next one
+  };
+
   // The loop and what blocks share (decoder.cc).
+  void use(Lane lane) { static_cast<Carried&>(ws_) = ws_.lanes[static_cast<size_t>(lane)]; }
+  Pass& pass(Lane lane) { return passes_[static_cast<size_t>(lane)]; }
   void embed(const Batch& batch);
   void mix(int layer, const Batch& batch);
   Rows block_input(const StreamWeights& streams, const Norm& norm, int64_t rows);
@@ -109,6 +122,7 @@ class Decoder {
   std::vector<compute::RecurrentSegment> states_;
   std::vector<compute::CompressSegment> compressed_;
   Workspace ws_;
+  Pass passes_[2];  // by Lane
 };
 
 }  // namespace colibri::model

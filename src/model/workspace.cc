@@ -148,7 +148,6 @@ void carve_experts(const ModelSpec& spec, const DecoderLimits& limits, Carver& c
   w.expert_input = carver.rows(spec.moe.own_norms ? n : 0, hidden);
   w.mixed = carver.rows(parallel ? n : 0, hidden);
   w.shared = carver.rows(spec.moe.shared_width > 0 ? n : 0, hidden);
-  w.late = carver.rows(any(spec, &LayerSpec::late_moe) ? n : 0, hidden);
   w.guess = carver.rows(limits.guesses_per_row > 0 ? limits.max_apart_rows : 0, hidden);
   w.router_logits = carver.rows(n, spec.moe.router.n_experts);
   w.shared_gate = carver.rows(n, 1);
@@ -181,28 +180,36 @@ int64_t indexed_keys(const ModelSpec& spec, int64_t context) {
   return keys;
 }
 
+Carried carve_lane(const ModelSpec& spec, int64_t n, int64_t context, Carver& carver) {
+  Carried c;
+  c.x = carver.rows(n, spec.hidden_size);
+  c.streams = carver.rows(spec.streams.n > 0 ? n : 0, int64_t{spec.streams.n} * spec.hidden_size);
+  c.late = carver.rows(any(spec, &LayerSpec::late_moe) ? n : 0, spec.hidden_size);
+  if (const int64_t keys = indexed_keys(spec, context); keys > 0) {
+    c.chosen.words_per_row = ceil_div(keys, compute::kKeyTile);
+    c.chosen.words = carver.take<uint64_t>(n * c.chosen.words_per_row);
+  }
+  const bool has_long =
+      std::any_of(spec.ropes.begin(), spec.ropes.end(), [](const RopeSpec& r) { return r.has_long(); });
+  c.long_angles = has_long ? carver.take<int32_t>(n) : nullptr;
+  return c;
+}
+
 Workspace carve(const ModelSpec& spec, const DecoderLimits& limits, Carver& carver) {
   const int64_t n = limits.max_rows, hidden = spec.hidden_size;
   const Widths widths(spec);
   Workspace w;
   const int64_t streams = spec.streams.n;
-  w.x = carver.rows(n, hidden);
-  w.streams = carver.rows(streams > 0 ? n : 0, streams * hidden);
+  w.lanes[static_cast<size_t>(Lane::kDecode)] = carve_lane(spec, limits.max_decode_rows, limits.context, carver);
+  w.lanes[static_cast<size_t>(Lane::kPrefill)] = carve_lane(spec, n, limits.context, carver);
   w.normed_streams = carver.rows(streams > 0 ? n : 0, streams * hidden);
   w.stream_weights = carver.buffer(n, (2 + streams) * streams);
   w.normed = carver.rows(n, hidden);
   w.branch = carver.rows(n, hidden);
   carve_mixers(widths, n, carver, w);
-  if (widths.index_q > 0) {
-    w.chosen.words_per_row = ceil_div(indexed_keys(spec, limits.context), compute::kKeyTile);
-    w.chosen.words = carver.take<uint64_t>(n * w.chosen.words_per_row);
-  }
   w.mlp_gate = carver.buffer(n, widths.mlp);
   w.mlp_up = carver.buffer(n, widths.mlp);
   carve_experts(spec, limits, carver, w);
-  const bool has_long =
-      std::any_of(spec.ropes.begin(), spec.ropes.end(), [](const RopeSpec& r) { return r.has_long(); });
-  w.long_angles = has_long ? carver.take<int32_t>(n) : nullptr;
   w.logits = carver.rows(limits.max_logit_rows, spec.vocab_size);
   w.logit_input = carver.rows(limits.max_logit_rows, hidden);
   carve_ropes(spec, limits.context, carver, w);

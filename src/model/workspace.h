@@ -9,6 +9,7 @@
 
 #include "compute/backend.h"
 #include "kv/kv_cache.h"
+#include "model/batch.h"
 #include "model/spec.h"
 #include "tensor/tensor.h"
 
@@ -21,7 +22,8 @@ struct DecoderLimits {
   int64_t context = 1;  ///< positions
   /// Rows whose experts may compute in the order in which they arrive; 0 when all are resident.
   int64_t max_apart_rows = 0;
-  int guesses_per_row = 0;  ///< experts of the next layer that may be read ahead, at most top_k; 0: none
+  int guesses_per_row = 0;      ///< experts of the next layer that may be read ahead, at most top_k; 0: none
+  int64_t max_decode_rows = 1;  ///< rows of one batch in the lane kDecode, at most max_rows
 };
 
 /// Memory for rows of up to a width: a block asks for the width that it works with.
@@ -35,21 +37,29 @@ struct Buffer {
   }
 };
 
-struct Workspace {
-  Rows x;                    ///< residual stream [hidden]; of several, what a block reads
-  Rows streams;              ///< several residual streams [streams * hidden]
-  Rows normed_streams;       ///< likewise
+/// What a pass carries from layer to layer. Each lane has its own.
+struct Carried {
+  Rows x;                   ///< residual stream [hidden]; of several, what a block reads
+  Rows streams;             ///< several residual streams [streams * hidden]
+  Rows late;                ///< experts' output that is added later [hidden]
+  compute::KeySets chosen;  ///< by the indexer, for the layers that share it
+  int32_t* long_angles;     ///< [rows]: rows of a RoPE table that has long factors
+};
+
+/// With what the running lane carries in front.
+struct Workspace : Carried {
+  Carried lanes[2];          ///< by Lane
+  Rows normed_streams;       ///< [streams * hidden]
   Buffer stream_weights;     ///< of the block that is running
   Rows normed, branch;       ///< what a block reads, and what it adds to x [hidden]
   Rows expert_input, mixed;  ///< likewise for experts beside a dense MLP [hidden]
-  Rows shared, late;         ///< the shared expert's output; experts' output that is added later [hidden]
+  Rows shared;               ///< the shared expert's output [hidden]
   Rows guess;                ///< input of a router that is asked early [hidden]
   Buffer q, k, v, gate, attended;
   Buffer q_rank, q_rope, latent, k_rope, q_latent, latent_out;  ///< latent attention
   Buffer index_q, index_k, index_weights;
   Buffer entries;                           ///< keys that stand for runs of positions
   int32_t* entry_positions;                 ///< [max_rows]: of the first position of each
-  compute::KeySets chosen;                  ///< by the indexer
   Buffer decay, beta, down;                 ///< delta rule, Mamba-2
   Buffer mlp_gate, mlp_up;                  ///< dense or shared MLP
   Rows router_logits;                       ///< [experts]
@@ -57,7 +67,6 @@ struct Workspace {
   int32_t *expert_ids, *guessed_ids;        ///< [max_rows, top_k], [max_apart_rows, top_k]
   int32_t* stored_ids;                      ///< [max_rows * top_k]: those of experts that have weights
   float *expert_weights, *guessed_weights;  ///< likewise
-  int32_t* long_angles;                     ///< [max_rows]: rows of a RoPE table that has long factors
   Rows logits, logit_input;                 ///< [max_logit_rows, vocab], [max_logit_rows, hidden]
   std::vector<compute::RopeTable> ropes;    ///< by ModelSpec::ropes
 };

@@ -13,7 +13,8 @@ std::span<const int32_t> ExpertLeases::missing() const { return store_->missing(
 ExpertStore::ExpertStore(int n_layers, int n_experts)
     : n_layers_(n_layers),
       n_experts_(n_experts),
-      activations_(static_cast<size_t>(n_layers) * static_cast<size_t>(n_experts)) {}
+      activations_(static_cast<size_t>(n_layers) * static_cast<size_t>(n_experts)),
+      places_(activations_.size()) {}
 
 void ExpertStore::count(int moe_layer, std::span<const int32_t> ids) {
   for (const int32_t id : ids)

@@ -111,6 +111,11 @@ class ExpertStore {
   int n_layers() const { return n_layers_; }
   int n_experts() const { return n_experts_; }
   /// How often an expert was chosen since the store was opened.
+  /// Where an expert is at present; by any thread.
+  enum class Place : uint8_t { kAbsent, kLoading, kResident };
+  Place place(int moe_layer, int expert) const {
+    return places_[static_cast<size_t>(moe_layer * n_experts_ + expert)].load(std::memory_order_relaxed);
+  }
   uint64_t activations(int moe_layer, int expert) const {
     return activations_[static_cast<size_t>(moe_layer * n_experts_ + expert)].load(std::memory_order_relaxed);
   }
@@ -119,6 +124,9 @@ class ExpertStore {
   friend class ExpertLeases;
   ExpertStore(int n_layers, int n_experts);
   void count(int moe_layer, std::span<const int32_t> ids);
+  void set_place(int expert, Place place) {
+    places_[static_cast<size_t>(expert)].store(place, std::memory_order_relaxed);
+  }
 
   // Of the one lease there is.
   virtual bool all_there() const = 0;
@@ -132,7 +140,8 @@ class ExpertStore {
  private:
   int n_layers_;
   int n_experts_;
-  std::vector<std::atomic<uint64_t>> activations_;  // [n_layers, n_experts]
+  std::vector<std::atomic<uint64_t>> activations_;  // [n_layers, n_experts], as is the next
+  std::vector<std::atomic<Place>> places_;
 };
 
 /// Bytes of arena memory that the resident store takes.

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/little_endian.h"
 #include "platform/file.h"
 #include "platform/system.h"
 
@@ -21,17 +22,6 @@ constexpr uint32_t kVersion = 1;
 constexpr size_t kVersionAt = 8, kLayersAt = 12, kExpertsAt = 16, kReservedAt = 20, kIdentityAt = 24, kValuesAt = 32;
 constexpr size_t kChecksumBytes = 8;
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
-
-void append_number(std::string& bytes, uint64_t value, int n_bytes) {
-  for (int i = 0; i < n_bytes; ++i) bytes.push_back(static_cast<char>(value >> 8 * i & 0xff));
-}
-
-uint64_t number_at(std::string_view bytes, size_t at, int n_bytes) {
-  uint64_t value = 0;
-  for (int i = 0; i < n_bytes; ++i)
-    value |= uint64_t{static_cast<uint8_t>(bytes[at + static_cast<size_t>(i)])} << 8 * i;
-  return value;
-}
 
 uint32_t u32_at(std::string_view bytes, size_t at) { return static_cast<uint32_t>(number_at(bytes, at, 4)); }
 

@@ -13,11 +13,12 @@ class ResidentStore final : public ExpertStore {
   ResidentStore(int n_layers, int n_experts) : ExpertStore(n_layers, n_experts) {
     weights_.resize(static_cast<size_t>(n_layers) * static_cast<size_t>(n_experts));
     for (const ExpertWeights& w : weights_) pointers_.push_back(&w);
+    for (size_t i = 0; i < weights_.size(); ++i) set_place(static_cast<int>(i), Place::kResident);
     wanted_.resize(static_cast<size_t>(n_experts));
     ready_.reserve(static_cast<size_t>(n_experts));
   }
 
-  void place(std::span<const ExpertSource> experts, platform::Arena& arena, std::vector<LoadJob>& jobs) {
+  void place_all(std::span<const ExpertSource> experts, platform::Arena& arena, std::vector<LoadJob>& jobs) {
     jobs.reserve(jobs.size() + 3 * experts.size());
     for (size_t i = 0; i < experts.size(); ++i) {
       weights_[i].gate = place_one(experts[i].gate, arena, jobs);
@@ -82,7 +83,7 @@ int64_t resident_store_bytes(std::span<const ExpertSource> experts) {
 std::unique_ptr<ExpertStore> make_resident_store(std::span<const ExpertSource> experts, int n_layers, int n_experts,
                                                  platform::Arena& arena, std::vector<LoadJob>& jobs) {
   auto store = std::make_unique<ResidentStore>(n_layers, n_experts);
-  store->place(experts, arena, jobs);
+  store->place_all(experts, arena, jobs);
   return store;
 }
 

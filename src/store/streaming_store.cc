@@ -153,7 +153,6 @@ class StreamingStore final : public ExpertStore {
   }
 
  private:
-  enum class Place : uint8_t { kAbsent, kLoading, kResident };
   struct Entry {
     Place place = Place::kAbsent;
     bool pinned = false;
@@ -420,6 +419,7 @@ class StreamingStore final : public ExpertStore {
     slot.expert = -1;
     set_data(expert, nullptr);
     entry = {};
+    set_place(expert, Place::kAbsent);
     counters_.evictions.add(1);
     counters_of(expert / n_experts()).resident.fetch_sub(1, std::memory_order_relaxed);
     return &slot;
@@ -428,6 +428,7 @@ class StreamingStore final : public ExpertStore {
   void load(int expert, Slot& slot, bool demanded) {
     Entry& entry = entries_[static_cast<size_t>(expert)];
     entry = {Place::kLoading, false, !demanded, static_cast<int32_t>(&slot - slots_.data())};
+    set_place(expert, Place::kLoading);
     const ExpertSource& source = sources_[static_cast<size_t>(expert)];
     slot.expert = expert;
     slot.load.source = &source;
@@ -455,6 +456,7 @@ class StreamingStore final : public ExpertStore {
     if (wanted) --in_flight_;
     if (slot.load.error) return failed(slot, wanted);
     entry.place = Place::kResident;
+    set_place(expert, Place::kResident);
     counters_of(expert / n_experts()).resident.fetch_add(1, std::memory_order_relaxed);
     set_data(expert, &slot);
     policy_.insert(expert / n_experts(), expert % n_experts());
@@ -467,6 +469,7 @@ class StreamingStore final : public ExpertStore {
   void failed(Slot& slot, bool wanted) {
     const int expert = slot.expert;
     entries_[static_cast<size_t>(expert)] = {};
+    set_place(expert, Place::kAbsent);
     slot.expert = -1;
     free_[static_cast<size_t>(class_of_layer_[static_cast<size_t>(expert / n_experts())])].push_back(&slot);
     if (!wanted) return;

@@ -16,7 +16,8 @@ namespace colibri::text {
 
 class Detokenizer {
  public:
-  explicit Detokenizer(Tokenizer tokenizer, bool skip_special = true);
+  /// `kept`: special tokens that are not skipped.
+  explicit Detokenizer(Tokenizer tokenizer, bool skip_special = true, TokenIds kept = {});
   Detokenizer(Detokenizer&&) noexcept;
   Detokenizer& operator=(Detokenizer&&) noexcept;
   ~Detokenizer();
@@ -30,6 +31,7 @@ class Detokenizer {
   struct Stream;
   Tokenizer tokenizer_;
   bool skip_special_;
+  TokenIds kept_;  // sorted
   std::unique_ptr<Stream> stream_;
 };
 

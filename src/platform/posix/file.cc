@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,7 +49,8 @@ std::string resolved(const std::string& path) {
 }
 
 // Opens a new file beside `target` and says its name. Nobody else has it: writers of other processes, of other process
-// namespaces (where the same process id may be in use) and of other threads get names of their own.
+// namespaces (where the same process id may be in use) and of other threads get names of their own. The lock says that
+// the writer lives: see remove_abandoned() in folder.h.
 int open_temporary(const std::string& target, std::string& name) {
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -57,6 +59,7 @@ int open_temporary(const std::string& target, std::string& name) {
     name = target + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(now.tv_sec) + "-" +
            std::to_string(now.tv_nsec);
     const int fd = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) ::flock(fd, LOCK_EX | LOCK_NB);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
   return -1;

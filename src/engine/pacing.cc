@@ -1,0 +1,69 @@
+#include "engine/pacing.h"
+
+#include <algorithm>
+
+namespace colibri::engine {
+namespace {
+
+constexpr int64_t kLeastRows = 32;  // fewer hardly take less time: they want nearly all experts too
+constexpr double kNew = 0.25;       // weight of the newest measurement
+// Where even the fewest rows take longer than a slice, some more cost little.
+constexpr double kAboutTheSame = 1.3;
+
+void blend(double& value, double sample, bool first) { value = first ? sample : value + kNew * (sample - value); }
+
+}  // namespace
+
+Pacing::Pacing(double prefill_share, int64_t max_rows) : prefill_share_(prefill_share) {
+  for (int64_t rows = std::min(kLeastRows, max_rows); rows < max_rows; rows *= 2) sizes_.push_back({rows, 0, false});
+  sizes_.push_back({max_rows, 0, false});
+}
+
+void Pacing::decoded(double seconds) { blend(decode_seconds_, seconds, decode_seconds_ == 0); }
+
+// The largest size that is not larger, so a size stands for the rows up to the next.
+size_t Pacing::size_of(int64_t rows) const {
+  const auto above =
+      std::upper_bound(sizes_.begin(), sizes_.end(), rows, [](int64_t r, const Size& s) { return r < s.rows; });
+  return static_cast<size_t>(std::max<int64_t>(0, above - sizes_.begin() - 1));
+}
+
+void Pacing::layer_ran(int64_t rows, double seconds) {
+  Size& size = sizes_[size_of(rows)];
+  blend(size.seconds, seconds, !size.measured);
+  size.measured = true;
+}
+
+// Of a layer. What was not measured yet is taken from the nearest size that was: half of the time is the weights',
+// half the rows'.
+double Pacing::expected(int64_t rows) const {
+  const Size& own = sizes_[size_of(rows)];
+  if (own.measured) return own.seconds;
+  const Size* nearest = nullptr;
+  for (const Size& s : sizes_)
+    if (s.measured && (nearest == nullptr || s.rows <= own.rows)) nearest = &s;
+  if (nearest == nullptr) return 0;
+  return nearest->seconds * (0.5 + 0.5 * static_cast<double>(own.rows) / static_cast<double>(nearest->rows));
+}
+
+int64_t Pacing::pass_rows(bool anyone_decodes) const {
+  if (!anyone_decodes) return sizes_.back().rows;
+  const double limit = std::max(slice(), kAboutTheSame * expected(sizes_.front().rows));
+  int64_t rows = sizes_.front().rows;
+  for (const Size& size : sizes_)
+    if (expected(size.rows) > 0 && expected(size.rows) <= limit) rows = std::max(rows, size.rows);
+  return rows;
+}
+
+bool Pacing::fits(int64_t rows, double spent) const { return spent + expected(rows) <= slice(); }
+
+double Pacing::seconds_per_row(int n_layers) const {
+  double best = 0;
+  for (const Size& size : sizes_) {
+    const double per_row = size.seconds / static_cast<double>(size.rows);
+    if (size.measured && (best == 0 || per_row < best)) best = per_row;
+  }
+  return best * n_layers;
+}
+
+}  // namespace colibri::engine
