@@ -6,6 +6,7 @@ them and are not touched. Formats of the inputs: the first lines of each *_fuzz.
 """
 import base64
 import json
+import re
 import pathlib
 import struct
 
@@ -482,6 +483,23 @@ def stop_seeds():
     yield "unfinished_at_the_end", seed([0], [b"abcab", b"cab!"], b"abca")
 
 
+# --- answers of chat models -------------------------------------------------------------------------------------------
+
+def answer_seeds():
+    """The texts of tests/data/answers/vectors.jsonl whose format the target knows: of each format the first three."""
+    source = (CORPUS.parent / "answer_fuzz.cc").read_text()
+    forms, reasoning = (re.findall(r'"(\w+)"', source.split(f"{name}[] = {{")[1].split("};")[0]) for name in ("kForms", "kReasoning"))
+    seen = {}
+    for line in (CORPUS.parents[1] / "tests/data/answers/vectors.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        form, thinks = row.get("calls", [None])[0], row.get("reasoning")
+        if form not in forms or thinks not in (None, *reasoning) or seen.get(form, 0) == 3:
+            continue
+        seen[form] = seen.get(form, 0) + 1
+        options = (1 | reasoning.index(thinks) << 4 | 8 * ("prompt" in row) if thinks else 0)
+        yield f"{form}_{seen[form]}", bytes([forms.index(form), options, 4, 1, 15]) + b"\n" + row["text"].encode()
+
+
 # --- configs ----------------------------------------------------------------------------------------------------------
 
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
@@ -572,7 +590,7 @@ def blocks_seeds():
 
 TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
            "gguf_vocabulary": gguf_vocabulary_seeds, "sentencepiece": sentencepiece_seeds,
-           "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds,
+           "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds, "answer": answer_seeds,
            "config_json": config_json_seeds, "quantisation": quantisation_seeds}
 
 if __name__ == "__main__":

@@ -129,9 +129,10 @@ COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, cons
 typedef struct colibri_answer colibri_answer;
 
 /* `request_json`: what colibri_apply_template took, and beside it "tool_choice", "parallel_tool_calls" and
- * "response_format" in OpenAI's form. `prompt`: what colibri_apply_template gave (it may end inside the reasoning).
- * COLIBRI_USAGE when the request asks for what this model's form cannot say; the message names the member. The answer
- * borrows `text`. */
+ * "response_format" in OpenAI's form, and "answer_id", a text that is another one for every answer: the ids of calls that
+ * the model does not write itself follow from it, or without it from the prompt. `prompt`: what colibri_apply_template
+ * gave (it may end inside the reasoning). COLIBRI_USAGE when the request asks for what this model's form cannot say; the
+ * message names the member. The answer borrows `text`. */
 COLIBRI_API colibri_status colibri_answer_open(const colibri_text* text, const char* request_json, size_t size,
                                                const char* prompt, size_t prompt_size, colibri_answer** out,
                                                colibri_error* error);

@@ -222,6 +222,47 @@ class Text {
   TextView view_;
 };
 
+// ---- answers of chat models
+// ---------------------------------------------------------------------------------------------
+
+/// Reads one answer: see colibri_answer_open. The text must outlive it.
+class Answer {
+ public:
+  static Outcome<Answer> open(const colibri_text* text, std::string_view request_json, std::string_view prompt) {
+    colibri_answer* handle = nullptr;
+    colibri_error error{};
+    const colibri_status status = colibri_answer_open(text, request_json.data(), request_json.size(), prompt.data(),
+                                                      prompt.size(), &handle, &error);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return Answer(handle);
+  }
+
+  /// For Request::kept_special.
+  Outcome<TokenIds> kept_special() const {
+    colibri_ids ids{};
+    colibri_error error{};
+    const colibri_status status = colibri_answer_kept_special(handle_.get(), &ids, &error);
+    TokenIds result = detail::take(ids);
+    if (status != COLIBRI_OK) return detail::take(status, error);
+    return result;
+  }
+
+  /// For Request::constraint; empty: free.
+  Outcome<std::string> constraint() const { return detail::string_of(colibri_answer_constraint, handle_.get()); }
+  /// The deltas as a JSON array.
+  Outcome<std::string> push(std::string_view utf8) {
+    return detail::string_of(colibri_answer_push, handle_.get(), utf8.data(), utf8.size());
+  }
+  Outcome<std::string> finish() { return detail::string_of(colibri_answer_finish, handle_.get()); }
+
+ private:
+  struct Free {
+    void operator()(colibri_answer* handle) const { colibri_answer_free(handle); }
+  };
+  explicit Answer(colibri_answer* handle) : handle_(handle) {}
+  std::unique_ptr<colibri_answer, Free> handle_;
+};
+
 // ---- reports
 // -----------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 #include "capi/border.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,6 +27,14 @@ Status export_string(std::string_view text, colibri_string* out) {
   std::memcpy(data, text.data(), text.size());
   data[text.size()] = '\0';
   *out = {data, text.size()};
+  return {};
+}
+
+Status export_ids(const TokenIds& ids, colibri_ids* out) {
+  auto* data = static_cast<int32_t*>(std::malloc(std::max<size_t>(1, ids.size() * sizeof(int32_t))));
+  if (data == nullptr) throw std::bad_alloc();
+  std::copy(ids.begin(), ids.end(), data);
+  *out = {data, ids.size()};
   return {};
 }
 

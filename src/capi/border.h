@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/result.h"
+#include "base/token_ids.h"
 #include "colibri/colibri.h"
 
 namespace colibri::capi {
@@ -33,6 +34,8 @@ colibri_status guarded(colibri_error* out, Body&& body) {
 
 /// Copies into memory that colibri_string_free releases.
 Status export_string(std::string_view text, colibri_string* out);
+/// The same for colibri_ids_free.
+Status export_ids(const TokenIds& ids, colibri_ids* out);
 
 /// A null argument where one is needed.
 inline Error missing_argument(const char* name) {

@@ -15,14 +15,6 @@ Result<const text::Tokenizer*> tokenizer_of(const colibri_text* text) {
   return text->model->tokenizer();
 }
 
-Status export_ids(const TokenIds& ids, colibri_ids* out) {
-  auto* data = static_cast<int32_t*>(std::malloc(std::max<size_t>(1, ids.size() * sizeof(int32_t))));
-  if (data == nullptr) throw std::bad_alloc();
-  std::copy(ids.begin(), ids.end(), data);
-  *out = {data, ids.size()};
-  return {};
-}
-
 }  // namespace
 
 extern "C" {
@@ -50,7 +42,7 @@ colibri_status colibri_tokenize(const colibri_text* text, const char* utf8, size
     if (out == nullptr || (utf8 == nullptr && size > 0)) return capi::missing_argument(out == nullptr ? "out" : "utf8");
     COLIBRI_ASSIGN(const text::Tokenizer* tokenizer, tokenizer_of(text));
     const text::EncodeOptions options{(flags & COLIBRI_ADD_SPECIAL) != 0, (flags & COLIBRI_PARSE_SPECIAL) != 0};
-    return export_ids(tokenizer->encode({utf8, size}, options), out);
+    return capi::export_ids(tokenizer->encode({utf8, size}, options), out);
   });
 }
 

@@ -145,19 +145,36 @@ Result<Json> read_tokenizer_config(const std::string& folder) {
 
 }  // namespace
 
+Result<TextModel::LoadedTemplate> TextModel::load_template(std::string_view source, const std::string& name) {
+  COLIBRI_ASSIGN(text::ChatTemplate chat, text::ChatTemplate::parse(source, name));
+  text::MessageForm form = text::message_form_of(chat, source);
+  return LoadedTemplate{std::move(chat), std::string(source), std::move(form)};
+}
+
 void TextModel::set_template(std::string_view source, const std::string& name) {
-  auto parsed = text::ChatTemplate::parse(source, name);
-  if (parsed.ok()) {
-    chat_template_ = *std::move(parsed);
+  auto loaded = load_template(source, name);
+  if (loaded.ok()) {
+    chat_template_ = *std::move(loaded);
     template_problem_.clear();
   } else {
-    template_problem_ = parsed.error().message;
+    template_problem_ = loaded.error().message;
   }
 }
 
 void TextModel::set_tool_template(const std::string* source, const std::string& name) {
-  auto parsed = source != nullptr ? text::ChatTemplate::parse(*source, name) : Result<text::ChatTemplate>(Error{});
-  if (parsed.ok()) tool_template_ = *std::move(parsed);
+  auto loaded = source != nullptr ? load_template(*source, name) : Result<LoadedTemplate>(Error{});
+  if (loaded.ok()) tool_template_ = *std::move(loaded);
+}
+
+const TextModel::LoadedTemplate& TextModel::template_for(bool with_tools) const {
+  return tool_template_ && with_tools ? *tool_template_ : *chat_template_;
+}
+
+text::AnswerFormat TextModel::answer_format(bool with_tools) const {
+  if (!chat_template_) return {};
+  return text::detect_answer_format(template_for(with_tools).source, [this](std::string_view token) {
+    return tokenizer_ && tokenizer_->find(token) >= 0;
+  });
 }
 
 void TextModel::read_special_tokens(const Json& tokenizer_config) {
@@ -286,8 +303,11 @@ Result<std::string> TextModel::apply_template(const Json& request, int64_t now_s
     for (const auto& [key, value] : kwargs->as_object()) context.set(key, value);
   text::RenderOptions options;
   options.now_seconds = now_seconds;
-  const Json* tools = context.find_value("tools");
-  return (tool_template_ && tools != nullptr ? *tool_template_ : *chat_template_).render(context, options);
+  if (const Json* choice = request.find_value("tool_choice"); choice != nullptr && *choice == Json("none"))
+    context.set("tools", nullptr);
+  const LoadedTemplate& chosen = template_for(context.find_value("tools") != nullptr);
+  context.set("messages", text::messages_for_template(*context.find("messages"), chosen.form));
+  return chosen.chat.render(context, options);
 }
 
 namespace {

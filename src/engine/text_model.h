@@ -9,6 +9,8 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "formats/catalog.h"
+#include "text/answers/format.h"
+#include "text/chat_messages.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -37,11 +39,21 @@ class TextModel {
   /// Where the tokenizer came from.
   const std::string& source() const { return source_; }
 
-  /// Renders {"messages", "tools", "add_generation_prompt", "chat_template_kwargs", ...}. kUsage when the request is no
-  /// object with messages, or the template refuses.
+  /// Renders {"messages", "tools", "add_generation_prompt", "chat_template_kwargs", ...}, with the messages put as the
+  /// template wants them; with "tool_choice": "none" the model is shown no tools. kUsage when the request is no object
+  /// with messages, or the template refuses.
   Result<std::string> apply_template(const Json& request, int64_t now_seconds) const;
+  /// How this model writes its answer to such a request.
+  text::AnswerFormat answer_format(bool with_tools) const;
 
  private:
+  struct LoadedTemplate {
+    text::ChatTemplate chat;
+    std::string source;
+    text::MessageForm form;
+  };
+  static Result<LoadedTemplate> load_template(std::string_view source, const std::string& name);
+  const LoadedTemplate& template_for(bool with_tools) const;
   static Result<TextModel> from_file(const std::string& path);
   static Result<TextModel> open_path(const std::string& path);
   static Result<TextModel> open_folder(const std::string& folder);
@@ -53,8 +65,8 @@ class TextModel {
 
   std::string source_;
   std::optional<text::Tokenizer> tokenizer_;
-  std::optional<text::ChatTemplate> chat_template_;
-  std::optional<text::ChatTemplate> tool_template_;  // for requests with tools; absent: the same
+  std::optional<LoadedTemplate> chat_template_;
+  std::optional<LoadedTemplate> tool_template_;  // for requests with tools; absent: the same
   std::string template_problem_ = kNoTemplate;
   Json special_tokens_{Json::Object{}};  // bos_token, eos_token ... as templates see them
 };
