@@ -153,6 +153,7 @@ class HttpConnection : public Connection, public std::enable_shared_from_this<Ht
   void wait_for_request();
   void read_more();
   void on_read(const Code& code, size_t n);
+  void skip_empty_lines();
   void advance();
   void parse_head();
   bool feed_parser();
@@ -229,8 +230,8 @@ void HttpConnection::wait_for_request() {
   state_ = State::kIdle;
   parser_.reset();
   if (buffer_.size() == 0 && buffer_.capacity() > kKeptBufferBytes) buffer_.shrink_to_fit();
-  if (buffer_.size() > 0) return on_strand([](HttpConnection& self) { self.advance(); });
   arm_read_timer(context_.limits.idle);
+  if (buffer_.size() > 0) return on_strand([](HttpConnection& self) { self.advance(); });
   read_more();
 }
 
@@ -253,9 +254,19 @@ void HttpConnection::on_read(const Code& code, size_t n) {
   advance();
 }
 
+// Empty lines before a request are left out, as RFC 9112 asks.
+void HttpConnection::skip_empty_lines() {
+  const auto bytes = static_cast<const char*>(buffer_.data().data());
+  size_t n = 0;
+  while (n < buffer_.size() && (bytes[n] == '\r' || bytes[n] == '\n')) ++n;
+  buffer_.consume(n);
+}
+
 // Goes on with what is in the buffer.
 void HttpConnection::advance() {
-  if (state_ == State::kIdle && buffer_.size() > 0) {
+  if (state_ == State::kIdle) {
+    skip_empty_lines();
+    if (buffer_.size() == 0) return read_more();
     state_ = State::kHead;
     parser_.emplace();
     parser_->header_limit(kMaxHeadBytes);

@@ -19,7 +19,7 @@ EngineHost::EngineHost(std::string model, std::vector<std::pair<std::string, std
 
 EngineHost::~EngineHost() {
   stop_loading();
-  join();
+  if (loader_.joinable()) loader_.join();
 }
 
 void EngineHost::start(std::function<void()> on_settled) {

@@ -34,10 +34,6 @@ class EngineHost {
   void start(std::function<void()> on_settled);
   /// Gives up loading, soon.
   void stop_loading() { stop_ = true; }
-  /// Waits until `on_settled` has returned.
-  void join() {
-    if (loader_.joinable()) loader_.join();
-  }
 
   State state() const { return state_.load(); }
   /// Null until the model is loaded.

@@ -76,6 +76,8 @@ class Server {
 
   Status open(common::StandardOutput& out);
   Status run();
+  void ask_to_stop() { inbox_.put(&Inbox::Mail::stop); }
+  void ask_to_reload() { inbox_.put(&Inbox::Mail::hangup); }
 
  private:
   Status load_keys();
@@ -86,6 +88,7 @@ class Server {
 
   const common::SettingsSources sources_;
   const ServerSettings settings_;
+  Inbox inbox_;
   Log log_;
   ServerMetrics metrics_;
   ApiKeys keys_;
@@ -158,12 +161,9 @@ void Server::drain() {
 }
 
 Status Server::run() {
-  Inbox inbox;
-  const common::SignalHandlers signals([&] { inbox.put(&Inbox::Mail::stop); },
-                                       [&] { inbox.put(&Inbox::Mail::hangup); });
-  host_.start([&] { inbox.put(&Inbox::Mail::settled); });
+  host_.start([this] { inbox_.put(&Inbox::Mail::settled); });
   for (;;) {
-    const Inbox::Mail mail = inbox.wait();
+    const Inbox::Mail mail = inbox_.wait();
     if (mail.hangup) reload();
     if (mail.stop) break;
     if (!mail.settled) continue;
@@ -174,7 +174,6 @@ Status Server::run() {
     report_ready();
   }
   drain();
-  host_.join();  // it tells the inbox
   common::clear_interrupt();
   return {};
 }
@@ -188,6 +187,7 @@ Status serve(const std::string& model, common::SettingsSources sources, const Ad
   const auto settings = Settings::load(sources);
   if (!settings) return settings.error();
   Server server(model, std::move(sources), *settings, add_routes);
+  const common::SignalHandlers signals([&] { server.ask_to_stop(); }, [&] { server.ask_to_reload(); });
   if (const Status opened = server.open(out); !opened) return opened;
   return server.run();
 }
