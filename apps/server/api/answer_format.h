@@ -58,6 +58,7 @@ std::string named_frame(std::string_view name, const json::value& value);
 std::unique_ptr<AnswerFormat> chat_format(AnswerHead head, const TokenTexts& texts);
 std::unique_ptr<AnswerFormat> completion_format(AnswerHead head, const TokenTexts& texts);
 std::unique_ptr<AnswerFormat> messages_format(AnswerHead head);
+std::unique_ptr<AnswerFormat> responses_format(AnswerHead head);
 
 /// Anthropic's envelope.
 std::string anthropic_error(const ApiError& error);

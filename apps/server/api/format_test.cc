@@ -224,6 +224,32 @@ TEST(MessagesFormat, ACutCallKeepsWhatThereWas) {
   EXPECT_EQ("{\"x\": ", body.at("content").at(0).at("input").at("partial_json"));
 }
 
+TEST(ResponsesFormat, EventsAreNumberedAndItemsOpenAndClose) {
+  const auto format = responses_format(head(false, false));
+  std::string text = format->begin({});
+  text += format->piece(0, {delta(kContent, "I "), delta(kContent, "look.")}, {}, nullptr);
+  text += format->piece(0, {delta(kCallBegins, "", 0, "c", "look"), delta(kCallArguments, "{}", 0)}, {}, nullptr);
+  text += format->finish(choice_that_ended(FinishReason::kToolCalls), {}, {});
+  text += format->end({10, 4, 5, 2, {}});
+  const auto frames = frames_of(text);
+  EXPECT_EQ((std::vector<std::string>{
+                "response.created", "response.in_progress", "response.output_item.added", "response.content_part.added",
+                "response.output_text.delta", "response.output_text.delta", "response.output_text.done",
+                "response.content_part.done", "response.output_item.done", "response.output_item.added",
+                "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                "response.output_item.done", "response.completed"}),
+            types_of(frames));
+  for (size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(static_cast<int64_t>(i), frames[i].at("sequence_number"));
+  EXPECT_EQ("I look.", frames[6].at("text"));
+  const json::value& whole = frames.back().at("response");
+  EXPECT_EQ("completed", whole.at("status"));
+  EXPECT_EQ("I look.", whole.at("output").at(0).at("content").at(0).at("text"));
+  EXPECT_EQ("{}", whole.at("output").at(1).at("arguments"));
+  EXPECT_EQ("c", whole.at("output").at(1).at("call_id"));
+  EXPECT_EQ(15, whole.at("usage").at("total_tokens"));
+  EXPECT_EQ(std::string::npos, text.find("[DONE]"));
+}
+
 TEST(Deltas, AreReadAsTheLibraryGivesThem) {
   const auto deltas = parse_deltas(R"([{"reasoning": "r"}, {"content": "c"},
     {"tool_call": {"index": 1, "id": "i", "name": "n", "arguments": ""}}, {"tool_call": {"index": 1, "arguments": "{}"}}])");

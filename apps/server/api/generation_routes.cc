@@ -1,9 +1,10 @@
-// POST /v1/chat/completions, /v1/completions, /v1/messages, /v1/messages/count_tokens.
+// POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, /v1/messages/count_tokens.
 #include <exception>
 
 #include "api_routes.h"
 #include "messages_request.h"
 #include "prepare.h"
+#include "responses_request.h"
 
 namespace colibri::server {
 namespace {
@@ -70,6 +71,17 @@ std::optional<ApiError> messages(ApiContext& context, const Caller& caller, cons
   return plan_chat(context, caller, std::move(request), format, plan);
 }
 
+std::optional<ApiError> responses(ApiContext& context, const Caller& caller, const json::value& body,
+                                  GenerationPlan& plan) {
+  ChatRequest request;
+  if (auto error = read_responses_request(body, request)) return error;
+  context.log_unknown(request.unknown, "/v1/responses");
+  plan.timings = false;
+  plan.blame = "input";
+  const auto format = [](AnswerHead head, const TokenTexts&) { return responses_format(std::move(head)); };
+  return plan_chat(context, caller, std::move(request), format, plan);
+}
+
 HttpResponse count_tokens(ApiContext& context, const std::string& text) {
   json::value body;
   ChatRequest request;
@@ -99,6 +111,7 @@ void add(Router& router, ApiContext& context, const char* path, Plan make, Refus
 void add_generation_routes(Router& router, ApiContext& context) {
   for (const char* path : {"/v1/chat/completions", "/chat/completions"}) add(router, context, path, chat, openai_refusal);
   for (const char* path : {"/v1/completions", "/completions"}) add(router, context, path, completion, openai_refusal);
+  add(router, context, "/v1/responses", responses, openai_refusal);
   add(router, context, "/v1/messages", messages, anthropic_refusal);
   router.shape_errors("/v1/messages", anthropic_error);
   add_prepared_route(router, context, "/v1/messages/count_tokens", anthropic_refusal, count_tokens);

@@ -57,11 +57,11 @@ void set_caller(const ApiContext& context, const Caller& caller, GenerationPlan&
   plan.options.prefix_key = caller.client + "\n" + plan.options.prefix_key;
 }
 
-std::optional<ApiError> open_readers(const ApiContext& context, const json::object& request, const std::string& prompt,
+std::optional<ApiError> open_readers(const ApiContext& context, json::object request, const std::string& prompt,
                                      GenerationPlan& plan) {
-  const std::string text = common::dump_json(request);
   for (int64_t i = 0; i < plan.options.n; ++i) {
-    auto reader = AnswerReader::open(context.host.engine()->text(), text, prompt);
+    request["answer_id"] = random_id();  // ids of calls follow from it
+    auto reader = AnswerReader::open(context.host.engine()->text(), common::dump_json(request), prompt);
     if (!reader) return api_error_of(reader.error(), {});
     plan.readers.push_back(*std::move(reader));
   }
@@ -114,16 +114,16 @@ api::Outcome<api::TokenIds> tokenize_rendered(const ApiContext& context, const s
 std::optional<ApiError> plan_chat(ApiContext& context, const Caller& caller, ChatRequest request, MakeChatFormat format,
                                   GenerationPlan& plan) {
   plan.options = std::move(request.options);
-  plan.blame = "messages";
+  if (plan.blame.empty()) plan.blame = "messages";
   if (auto error = check_model(context, plan.options.model)) return error;
   if (auto error = check_bias(context, plan.options)) return error;
   const auto prompt = render_chat(context, request.template_request);
-  if (!prompt) return api_error_of(prompt.error(), "messages");
+  if (!prompt) return api_error_of(prompt.error(), plan.blame);
   auto tokens = tokenize_rendered(context, *prompt);
-  if (!tokens) return api_error_of(tokens.error(), "messages");
+  if (!tokens) return api_error_of(tokens.error(), plan.blame);
   plan.prompts.push_back(*std::move(tokens));
-  if (auto error = check_context(context, plan.prompts.back(), plan.options, "messages")) return error;
-  if (auto error = open_readers(context, request.template_request, *prompt, plan)) return error;
+  if (auto error = check_context(context, plan.prompts.back(), plan.options, plan.blame)) return error;
+  if (auto error = open_readers(context, std::move(request.template_request), *prompt, plan)) return error;
   set_caller(context, caller, plan);
   plan.format = format(head_of(context, plan), context.texts);
   return std::nullopt;

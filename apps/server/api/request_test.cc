@@ -7,6 +7,7 @@
 #include "completion_request.h"
 #include "messages_request.h"
 #include "prepare.h"
+#include "responses_request.h"
 
 namespace colibri::server {
 namespace {
@@ -321,6 +322,51 @@ TEST(MessagesRequestBody, WhatIsMissingOrForeignIsBlamed) {
   }
   ChatRequest request;
   EXPECT_FALSE(read_messages_request(parsed(cases[0].first), true, request).has_value()) << "counting needs no max_tokens";
+}
+
+// ---- responses
+
+TEST(ResponsesRequestBody, ItemsBecomeMessages) {
+  ChatRequest request;
+  const auto error = read_responses_request(parsed(R"({"model": "m", "instructions": "Be kind", "max_output_tokens": 5,
+    "input": [{"role": "user", "content": [{"type": "input_text", "text": "Look."}]},
+      {"type": "reasoning", "id": "r", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+      {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+      {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+      {"type": "function_call_output", "call_id": "c", "output": "Dark."}],
+    "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+    "tool_choice": {"type": "function", "name": "look"}, "reasoning": {"effort": "low"},
+    "text": {"format": {"type": "json_schema", "name": "x", "schema": {"type": "null"}}}})"),
+                                            request);
+  ASSERT_FALSE(error.has_value()) << error->message;
+  const json::array& messages = request.template_request.at("messages").get_array();
+  ASSERT_EQ(4U, messages.size());
+  EXPECT_EQ("system", messages[0].at("role"));
+  EXPECT_EQ("Look.", messages[1].at("content"));
+  EXPECT_EQ("I look.", messages[2].at("content"));
+  EXPECT_EQ("Hm.", messages[2].at("reasoning_content"));
+  EXPECT_EQ("look", messages[2].at("tool_calls").at(0).at("function").at("name"));
+  EXPECT_EQ("c", messages[3].at("tool_call_id"));
+  EXPECT_EQ("look", request.template_request.at("tools").at(0).at("function").at("name"));
+  EXPECT_EQ("null", request.template_request.at("response_format").at("json_schema").at("schema").at("type"));
+  EXPECT_EQ(5, request.options.max_tokens);
+}
+
+TEST(ResponsesRequestBody, WhatNeedsAStoreIsRefused) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({})", "input"},
+      {R"({"input": []})", "input"},
+      {R"({"input": "a", "previous_response_id": "resp_1"})", "previous_response_id"},
+      {R"({"input": [{"type": "item_reference", "id": "x"}]})", "input[0].type"},
+      {R"({"input": "a", "tools": [{"type": "web_search"}]})", "tools[0].type"},
+      {R"({"input": "a", "max_output_tokens": 0})", "max_output_tokens"},
+  };
+  for (const auto& [text, param] : cases) {
+    ChatRequest request;
+    const auto error = read_responses_request(parsed(text), request);
+    ASSERT_TRUE(error.has_value()) << text;
+    EXPECT_EQ(param, error->param) << text << ": " << error->message;
+  }
 }
 
 }  // namespace
