@@ -71,7 +71,7 @@ class Server {
         host_(std::move(model), settings.chosen(), log_) {
     log_.set_level(log_level_of(settings.at("log_level").value));
     add_operation_routes(router_, door_, host_, metrics_);
-    add_routes({router_, host_, settings_, metrics_, log_});
+    routes_ = add_routes({router_, host_, settings_, settings, metrics_, log_});
   }
 
   Status open(common::StandardOutput& out);
@@ -84,6 +84,7 @@ class Server {
   void reload();
   void report_ready();
   void drain();
+  void close_http();
 
   const common::SettingsSources sources_;
   const ServerSettings settings_;
@@ -94,6 +95,7 @@ class Server {
   Router router_;
   FrontDoor door_;
   EngineHost host_;
+  std::unique_ptr<SiteRoutes> routes_;
   std::unique_ptr<HttpServer> http_;  // first to go: its handlers use all of the above
 };
 
@@ -138,6 +140,11 @@ void Server::report_ready() {
                                  " threads, " + info.isa + ", loaded in " + std::to_string(info.load_seconds) + " s");
 }
 
+void Server::close_http() {
+  if (routes_) routes_->settle();
+  http_.reset();
+}
+
 void Server::drain() {
   door_.drain();
   http_->stop_listening();
@@ -150,7 +157,7 @@ void Server::drain() {
   }
   host_.stop_loading();
   host_.cancel_all();
-  http_.reset();
+  close_http();
 }
 
 Status Server::run() {
@@ -161,7 +168,7 @@ Status Server::run() {
     if (mail.stop) break;
     if (!mail.settled) continue;
     if (host_.state() == EngineHost::State::kFailed) {
-      http_.reset();
+      close_http();
       return host_.error();
     }
     report_ready();

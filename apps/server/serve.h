@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "common/output.h"
@@ -18,10 +19,18 @@ struct Site {
   Router& router;
   EngineHost& host;
   const ServerSettings& settings;
+  const common::Settings& all_settings;
   const ServerMetrics& metrics;
   Log& log;
 };
-using AddRoutes = std::function<void(const Site& site)>;
+/// Routes and what they need; destroyed after the last connection, before the engine.
+class SiteRoutes {
+ public:
+  virtual ~SiteRoutes() = default;
+  /// Ends what runs on threads of their own, before connections are closed.
+  virtual void settle() = 0;
+};
+using AddRoutes = std::function<std::unique_ptr<SiteRoutes>(const Site& site)>;
 
 /// Listens, loads the model, answers until a signal asks to stop, lets running answers end. `sources`: without the
 /// server's own rows, which are added here. `add_routes` adds what there is besides /health, /ready and /metrics.

@@ -101,6 +101,23 @@ constexpr std::array kRows = {
         int_row<&ServerSettings::client_requests, 0, 100000>},
     Row{{"client_rate", "integer", "0", "0 to 1000000", "requests of one client per minute; 0: any number"},
         int_row<&ServerSettings::client_rate, 0, 1000000>},
+    Row{{"model_name", "text", "", "a name", "what /v1/models lists; empty: the name of the model's file or folder"},
+        text_row<&ServerSettings::model_name, true>},
+    Row{{"strict_model", "boolean", "false", "true or false", "404 for requests that name another model"},
+        bool_row<&ServerSettings::strict_model>},
+    Row{{"max_queue", "integer", "64", "0 to 100000", "requests that may wait for the model; beyond, 429 at once"},
+        int_row<&ServerSettings::max_queue, 0, 100000>},
+    Row{{"queue_timeout", "integer", "300", "1 to 86400", "seconds that a request may wait for the model; then 429"},
+        int_row<&ServerSettings::queue_timeout_s, 1, 86400>},
+    Row{{"keep_alive", "integer", "5", "1 to 3600", "seconds of silence after which a stream says that it is alive"},
+        int_row<&ServerSettings::keep_alive_s, 1, 3600>},
+    Row{{"max_tokens", "integer", "0", "0 to 2147483647", "tokens that an answer may have; 0: what the context holds"},
+        int_row<&ServerSettings::max_tokens, 0, 2147483647>},
+    Row{{"expert_activations", "boolean", "false", "true or false", "every answer says which experts it used"},
+        bool_row<&ServerSettings::expert_activations>},
+    Row{{"share_prefixes", "boolean", "false", "true or false",
+         "clients share computed prefixes, and can find out by the time that takes what others asked"},
+        bool_row<&ServerSettings::share_prefixes>},
     Row{{"log_json", "boolean", "false", "true or false", "log lines as JSON objects"},
         bool_row<&ServerSettings::log_json>},
 };
@@ -129,6 +146,8 @@ std::vector<std::pair<std::string, std::string>> engine_defaults() { return {{"p
 ServerSettings server_settings(const common::Settings& settings) {
   ServerSettings typed;
   for (const Row& row : kRows) row.apply(settings.at(row.info.key).value, typed);
+  const std::string& parallel = settings.at("parallel").value;
+  std::from_chars(parallel.data(), parallel.data() + parallel.size(), typed.parallel);  // checked by its own row
   return typed;
 }
 

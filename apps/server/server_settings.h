@@ -24,6 +24,14 @@ struct ServerSettings {
   int client_requests = 0;  ///< at the same time; 0: any number
   int client_rate = 0;      ///< per minute; 0: any number
   bool log_json = false;
+  std::string model_name;  ///< empty: the name of the model's file or folder
+  bool strict_model = false;
+  int max_queue = 0;
+  int queue_timeout_s = 0, keep_alive_s = 0;
+  int max_tokens = 0;  ///< of an answer; 0: what the context holds
+  bool expert_activations = false;
+  bool share_prefixes = false;
+  int parallel = 1;  ///< the engine's setting
 };
 
 /// The rows, for Settings::load and the command line.

@@ -113,6 +113,10 @@ COLIBRI_API colibri_status colibri_tokenize(const colibri_text* text, const char
                                             colibri_ids* out, colibri_error* error);
 COLIBRI_API colibri_status colibri_detokenize(const colibri_text* text, const int32_t* ids, size_t n, uint32_t flags,
                                               colibri_string* out, colibri_error* error);
+/* The bytes that one token stands for in the middle of a text; they may be a part of a character. For a special token its
+ * name. COLIBRI_USAGE for an id outside the vocabulary. */
+COLIBRI_API colibri_status colibri_token_bytes(const colibri_text* text, int32_t id, colibri_string* out,
+                                               colibri_error* error);
 /* `request_json`: {"messages": [...], "tools": [...], "add_generation_prompt": true, "chat_template_kwargs": {...}, and
  * any other variable of the template}. `now`: "2026-02-03T04:05:06", or NULL for the present. */
 COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, const char* request_json, size_t size,

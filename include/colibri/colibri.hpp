@@ -183,6 +183,9 @@ class TextView {
     return detail::string_of(colibri_detokenize, handle_, ids.data(), ids.size(), flags);
   }
 
+  /// What one token stands for in the middle of a text; perhaps a part of a character.
+  Outcome<std::string> token_bytes(int32_t id) const { return detail::string_of(colibri_token_bytes, handle_, id); }
+
   /// `request_json`: {"messages": [...], ...}. `now`: "2026-02-03T04:05:06", or empty for the present.
   Outcome<std::string> apply_template(std::string_view request_json, const std::string& now = {}) const {
     return detail::string_of(colibri_apply_template, handle_, request_json.data(), request_json.size(),

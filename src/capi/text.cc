@@ -60,6 +60,17 @@ colibri_status colibri_detokenize(const colibri_text* text, const int32_t* ids, 
   });
 }
 
+colibri_status colibri_token_bytes(const colibri_text* text, int32_t id, colibri_string* out, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (out == nullptr) return capi::missing_argument("out");
+    COLIBRI_ASSIGN(const text::Tokenizer* tokenizer, tokenizer_of(text));
+    if (id < 0 || id >= tokenizer->vocab_size())
+      return Error{ErrorCode::kUsage, "the token is " + std::to_string(id) + ", the tokenizer has ids 0 to " +
+                                          std::to_string(tokenizer->vocab_size() - 1)};
+    return capi::export_string(tokenizer->bytes(id), out);
+  });
+}
+
 colibri_status colibri_apply_template(const colibri_text* text, const char* request_json, size_t size, const char* now,
                                       colibri_string* out, colibri_error* error) {
   return capi::guarded(error, [&]() -> Status {

@@ -1,0 +1,147 @@
+#include "prepare.h"
+
+namespace colibri::server {
+namespace {
+
+ApiError no_tokenizer(const std::string& param) {
+  return bad_request(param, "this model came without a tokenizer; POST /v1/completions with token ids works",
+                     "no_tokenizer");
+}
+
+// Agents read the first sentence to find out that they must shorten their history.
+std::optional<ApiError> check_context(const ApiContext& context, const api::TokenIds& prompt,
+                                      const GenerationOptions& options, const std::string& param) {
+  const int64_t most = context.host.engine()->info().context;
+  const auto n = static_cast<int64_t>(prompt.size());
+  if (n + (options.max_tokens == 0 ? 0 : 1) <= most) return std::nullopt;
+  std::string message = "This model's maximum context length is " + std::to_string(most) + " tokens. However, your " + param +
+                        " resulted in " + std::to_string(n) + " tokens";
+  message += options.max_tokens > 0 ? " and you requested " + std::to_string(options.max_tokens) + " tokens of answer"
+                                    : std::string();
+  return bad_request(param, message + ". Please reduce the length of the " + param + ".", "context_length_exceeded");
+}
+
+std::optional<ApiError> check_ids(const ApiContext& context, const api::TokenIds& ids) {
+  const int32_t vocab = context.host.engine()->info().vocab_size;
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= vocab)
+      return bad_request("prompt", "prompt: token " + std::to_string(i) + " is " + std::to_string(ids[i]) +
+                                       ", the vocabulary has ids 0 to " + std::to_string(vocab - 1));
+  return std::nullopt;
+}
+
+std::optional<ApiError> check_bias(const ApiContext& context, const GenerationOptions& options) {
+  const int32_t vocab = context.host.engine()->info().vocab_size;
+  for (const colibri_logit_bias& one : options.logit_bias)
+    if (one.token >= vocab)
+      return bad_request("logit_bias", "logit_bias names token " + std::to_string(one.token) +
+                                           ", the vocabulary has ids 0 to " + std::to_string(vocab - 1));
+  return std::nullopt;
+}
+
+AnswerHead head_of(const ApiContext& context, const GenerationPlan& plan) {
+  AnswerHead head;
+  head.id = random_id();
+  head.model = plan.options.model.empty() ? context.settings.model_name : plan.options.model;
+  head.created = unix_seconds();
+  head.n_choices = plan.prompts.size() * static_cast<size_t>(plan.options.n);
+  head.include_usage = plan.options.include_usage;
+  head.logprobs = plan.options.logprobs >= 0;
+  return head;
+}
+
+void set_caller(const ApiContext& context, const Caller& caller, GenerationPlan& plan) {
+  plan.client = caller.client;
+  if (!context.settings.prefixes_per_client) return;
+  // A separator that no key has, so that two pairs never make one key.
+  plan.options.prefix_key = caller.client + "\n" + plan.options.prefix_key;
+}
+
+std::optional<ApiError> open_readers(const ApiContext& context, json::object request, const std::string& prompt,
+                                     GenerationPlan& plan) {
+  for (int64_t i = 0; i < plan.options.n; ++i) {
+    request["answer_id"] = random_id();  // ids of calls follow from it
+    auto reader = AnswerReader::open(context.host.engine()->text(), common::dump_json(request), prompt);
+    if (!reader) return api_error_of(reader.error(), {});
+    plan.readers.push_back(*std::move(reader));
+  }
+  auto kept = plan.readers.front().kept_special();
+  auto constraint = plan.readers.front().constraint();
+  if (!kept) return api_error_of(kept.error(), {});
+  if (!constraint) return api_error_of(constraint.error(), {});
+  plan.kept_special = *std::move(kept);
+  plan.constraint = *std::move(constraint);
+  return std::nullopt;
+}
+
+std::optional<ApiError> add_prompt(const ApiContext& context, std::variant<std::string, api::TokenIds>& prompt,
+                                   GenerationPlan& plan) {
+  if (auto* ids = std::get_if<api::TokenIds>(&prompt)) {
+    if (auto error = check_ids(context, *ids)) return error;
+    plan.prompts.push_back(std::move(*ids));
+  } else {
+    const api::TextView text = context.host.engine()->text();
+    if (!text) return no_tokenizer("prompt");
+    auto tokens = text.tokenize(std::get<std::string>(prompt), COLIBRI_ADD_SPECIAL | COLIBRI_PARSE_SPECIAL);
+    if (!tokens) return api_error_of(tokens.error(), "prompt");
+    plan.prompts.push_back(*std::move(tokens));
+  }
+  return check_context(context, plan.prompts.back(), plan.options, "prompt");
+}
+
+}  // namespace
+
+std::optional<ApiError> parse_body(const std::string& body, json::value& out) {
+  auto parsed = common::parse_json(body, "body");
+  if (!parsed) return bad_request("", parsed.error().message, "invalid_json");
+  out = *std::move(parsed);
+  return std::nullopt;
+}
+
+api::Outcome<std::string> render_chat(const ApiContext& context, const json::object& template_request) {
+  const api::TextView text = context.host.engine()->text();
+  if (!text) return api::Error{COLIBRI_USAGE, no_tokenizer("").message};
+  auto rendered = text.apply_template(common::dump_json(template_request));
+  // Whatever a template does with these messages, other messages are the way out.
+  if (!rendered) return api::Error{COLIBRI_USAGE, "the model's chat template failed: " + rendered.error().message};
+  return rendered;
+}
+
+api::Outcome<api::TokenIds> tokenize_rendered(const ApiContext& context, const std::string& prompt) {
+  return context.host.engine()->text().tokenize(prompt, COLIBRI_PARSE_SPECIAL);
+}
+
+std::optional<ApiError> plan_chat(ApiContext& context, const Caller& caller, ChatRequest request, MakeChatFormat format,
+                                  GenerationPlan& plan) {
+  plan.options = std::move(request.options);
+  if (plan.blame.empty()) plan.blame = "messages";
+  if (auto error = check_model(context, plan.options.model)) return error;
+  if (auto error = check_bias(context, plan.options)) return error;
+  const auto prompt = render_chat(context, request.template_request);
+  if (!prompt) return api_error_of(prompt.error(), plan.blame);
+  auto tokens = tokenize_rendered(context, *prompt);
+  if (!tokens) return api_error_of(tokens.error(), plan.blame);
+  plan.prompts.push_back(*std::move(tokens));
+  if (auto error = check_context(context, plan.prompts.back(), plan.options, plan.blame)) return error;
+  if (auto error = open_readers(context, std::move(request.template_request), *prompt, plan)) return error;
+  set_caller(context, caller, plan);
+  plan.format = format(head_of(context, plan), context.texts);
+  return std::nullopt;
+}
+
+std::optional<ApiError> plan_completion(ApiContext& context, const Caller& caller, CompletionRequest request,
+                                        GenerationPlan& plan) {
+  plan.options = std::move(request.options);
+  plan.constraint = std::move(request.constraint);
+  plan.blame = "prompt";
+  plan.end_token_logprob = true;
+  if (auto error = check_model(context, plan.options.model)) return error;
+  if (auto error = check_bias(context, plan.options)) return error;
+  for (auto& prompt : request.prompts)
+    if (auto error = add_prompt(context, prompt, plan)) return error;
+  set_caller(context, caller, plan);
+  plan.format = completion_format(head_of(context, plan), context.texts);
+  return std::nullopt;
+}
+
+}  // namespace colibri::server
