@@ -224,7 +224,7 @@ class Target:
 class Answer:
     """An OpenAI answer, streamed or not."""
     text: str = ""
-    token_times: list = field(default_factory=list)  # of every chunk with a choice that is not the last, empty, one
+    token_times: list = field(default_factory=list)  # of every chunk that brings text or a part of a tool call
     finish_reason: str | None = None
     usage: dict | None = None
     done: bool = False  # "data: [DONE]" came; of an answer in one piece: it is whole JSON
@@ -233,14 +233,14 @@ class Answer:
     logprobs: list = field(default_factory=list)  # the choices' logprobs, as they came
 
 
-def frames(pieces):
-    """(time, frame) of every frame of an event stream: the time of the piece that completed it."""
+def frames(pieces, whole=True):
+    """(time, frame) of every frame of an event stream: the time of the piece that completed it. `whole`: half a frame at the end is a fault."""
     rest = b""
     for at, data in pieces:
         rest += data.replace(b"\r\n", b"\n")
-        *whole, rest = rest.split(b"\n\n")
-        yield from ((at, frame.decode()) for frame in whole)
-    if rest.strip():
+        *complete, rest = rest.split(b"\n\n")
+        yield from ((at, frame.decode()) for frame in complete)
+    if whole and rest.strip():
         raise Broken(f"the stream ends inside a frame: {rest[:80]!r}")
 
 
@@ -262,8 +262,16 @@ def answer(exchange):
     return result
 
 
-def _read_stream(result, pieces):
-    for at, frame in frames(pieces):
+def so_far(exchange):
+    """The answer as far as it came, of a stream that was left or cut."""
+    result = Answer()
+    if exchange.status == 200:
+        _read_stream(result, exchange.pieces, whole=False)
+    return result
+
+
+def _read_stream(result, pieces, whole=True):
+    for at, frame in frames(pieces, whole):
         for line in frame.split("\n"):
             if line.startswith(":"):
                 result.comments += 1

@@ -12,6 +12,7 @@ as were asked for, a finish reason, the end of the stream. Standard library only
 """
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -160,6 +161,7 @@ async def run(args):
 def main(argv=None):
     args = arguments(argv)
     hurry()
+    gc.disable()
     result = asyncio.run(run(args))
     plan = {key: str(value) if isinstance(value, Path) else value for key, value in vars(args).items() if value is not None}
     result = {"format": 1, "server": args.url, "plan": plan, **result}

@@ -19,7 +19,7 @@ def draw_first_tokens(axes, name, colour, result):
 
 def draw_gaps(axes, name, colour, result):
     points = list(token_times(result))
-    axes.scatter([at for at, _ in points], [1e3 * gap for _, gap in points], s=2, color=colour, label=name, linewidths=0)
+    axes.scatter([at for at, _ in points], [1e3 * gap for _, gap in points], s=2, color=colour, label=name, linewidths=0, rasterized=True)
     axes.set(xlabel="seconds of the run", ylabel="milliseconds between tokens", yscale="log")
 
 

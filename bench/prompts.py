@@ -80,10 +80,10 @@ class Asks:
         kind = KINDS[self.random.choices(list(self.mix), self.mix.values())[0]]
         prompt, answer = self.fixed or (self.length(kind.prompt), self.length(kind.answer))
         body = {"max_tokens": answer, "stream": True, "stream_options": {"include_usage": True}, **self.extra}
-        content = self.content(kind, prompt)
+        content, name = self.content(kind, prompt), "fixed" if self.fixed else kind.name
         if self.route == "chat":
-            return Ask(kind.name, "/v1/chat/completions", body | {"messages": [{"role": "user", "content": content}]})
-        return Ask(kind.name, "/v1/completions", body | {"prompt": content})
+            return Ask(name, "/v1/chat/completions", body | {"messages": [{"role": "user", "content": content}]})
+        return Ask(name, "/v1/completions", body | {"prompt": content})
 
     def length(self, bounds):
         low, high = bounds
