@@ -109,10 +109,10 @@ def allowed_gain(bench, streams, server, path, limit):
 
 
 def resident_share(server):
-    """Of all experts, those in memory."""
+    """Of all experts, those in memory (1 in the description)."""
     layers = json.loads(server.get("/v1/experts"))["layers"]
     places = [place for layer in layers for place in layer["residency"]]
-    return sum(place == "memory" for place in places) / len(places)
+    return sum(place == 1 for place in places) / len(places)
 
 
 def together(bench, case, limit):
@@ -284,7 +284,7 @@ def batching(bench):
                 result, _ = closed(server, order, clients)
                 after = server.metrics()
             hits, misses, read = (servers.metric(after, name) - servers.metric(before, name)
-                                  for name in ("colibri_expert_cache_hits_total", "colibri_expert_cache_misses_total", "colibri_expert_bytes_read_total"))
+                                  for name in ("colibri_expert_hits_total", "colibri_expert_misses_total", "colibri_expert_read_bytes_total"))
             summary = result["summary"]
             yield row("batching", "colibri", round_number, misses / requests, "misses_per_request", {"order": name}, hit_rate=hits / (hits + misses),
                       bytes_read=read, tokens_per_second=summary["tokens_per_second"], first_token_seconds=summary["first_token_seconds"])

@@ -2,11 +2,11 @@
 
     pip install "ray[serve]"
     COLIBRI_MODEL=/srv/models/model.gguf serve run ray_serve:app           # in this folder
-    COLIBRI_MODEL=... COLIBRI_REPLICAS=4 COLIBRI_CPUS=8 python ray_serve.py
+    COLIBRI_MODEL=... RAY_COLIBRI_REPLICAS=4 RAY_COLIBRI_CPUS=8 python ray_serve.py
 
 Ray starts, places, watches and replaces replicas; a replica is ready when its server has loaded the model, ill when that server is gone, and lets
-running answers end when it is stopped. A request that carries a session (header x-session-affinity) goes to the replica that had it before, as long
-as that one is there. Settings of the server are its environment variables (COLIBRI_PARALLEL, ...). Clients' keys are checked by the server: set
+running answers end when it is stopped. A request that carries a session (header serve_multiplexed_model_id, Ray's own name) goes to the replica
+that had it before, as long as that one is there. Settings of the server are its environment variables (COLIBRI_PARALLEL, ...). Clients' keys are checked by the server: set
 COLIBRI_API_KEY_FILE on every machine.
 """
 import asyncio
@@ -21,10 +21,10 @@ from ray import serve
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-PROGRAM = os.environ.get("COLIBRI_PROGRAM", "colibri")
-REPLICAS = int(os.environ.get("COLIBRI_REPLICAS", "1"))
-CPUS = int(os.environ.get("COLIBRI_CPUS", "1"))
-START_SECONDS = int(os.environ.get("COLIBRI_START_SECONDS", "1800"))
+PROGRAM = os.environ.get("RAY_COLIBRI_PROGRAM", "colibri")
+REPLICAS = int(os.environ.get("RAY_COLIBRI_REPLICAS", "1"))
+CPUS = int(os.environ.get("RAY_COLIBRI_CPUS", "1"))
+START_SECONDS = int(os.environ.get("RAY_COLIBRI_START_SECONDS", "1800"))
 DRAIN_SECONDS = int(os.environ.get("COLIBRI_DRAIN_TIMEOUT", "30"))
 IN_FLIGHT = 256  # requests of one replica: the server's own queue says no, with the right status
 # Of one connection only, not of the message: those are for each side of a proxy to decide.

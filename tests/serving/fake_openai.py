@@ -38,6 +38,7 @@ class FakeServer:
         await self.stop.wait()
         server.close()
         self.released.set()
+        await asyncio.sleep(0.05)  # for those that waited
 
     async def _connection(self, reader, writer):
         try:
@@ -46,12 +47,12 @@ class FakeServer:
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             self.seen.append({"method": method, "path": path, "headers": headers, "body": json.loads(body) if body else None})
-            await self._route(path, self.seen[-1]["body"], writer)
+            await self._route(path, self.seen[-1]["body"], reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             self.gone.set()
         writer.close()
 
-    async def _route(self, path, request, writer):
+    async def _route(self, path, request, reader, writer):
         if path == "/release":
             self.released.set()
         if request is None or "completions" not in path:
@@ -64,9 +65,9 @@ class FakeServer:
         usage = {"prompt_tokens": len(prompt), "completion_tokens": len(tokens), "total_tokens": len(prompt) + len(tokens)}
         if not request.get("stream"):
             return await respond(writer, 200, chunk(path, "".join(tokens), "length") | {"usage": usage})
-        await self._stream(path, tokens, usage, fake, writer)
+        await self._stream(path, tokens, usage, fake, reader, writer)
 
-    async def _stream(self, path, tokens, usage, fake, writer):
+    async def _stream(self, path, tokens, usage, fake, reader, writer):
         width = fake.get("bytes_per_write")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
 
@@ -79,7 +80,7 @@ class FakeServer:
                 await asyncio.sleep(0)
         await send(": keep-alive\n\n")
         for n, token in enumerate(tokens):
-            if n == 2 and fake.get("hold") and not await self._wait_for_release(writer):
+            if n == 2 and fake.get("hold") and not await self._wait_for_release(reader):
                 return
             if fake.get("cut") == n:
                 return
@@ -98,11 +99,11 @@ class FakeServer:
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 
-    async def _wait_for_release(self, writer):
+    async def _wait_for_release(self, reader):
         """False when the client went while it waited."""
         while not self.released.is_set():
             await asyncio.sleep(0.01)
-            if writer.transport.is_closing():
+            if reader.at_eof():
                 self.gone.set()
                 return False
         return True
