@@ -147,31 +147,51 @@ def streams_streamed(bench):
 # ---- steady tokens while prompts arrive -----------------------------------------------------------------------------------
 
 
-async def decode_beside_prompts(target, decoding, intruding, streams, seconds, period):
-    """The gaps of `streams` streams while all of them are under way, and what became of the prompts that came every `period` seconds."""
-    exchanges, end, intruders = [], time.monotonic() + seconds, load.Load(target)
+class Decoders:
+    """Streams that begin together and are left `seconds` after the last of them has given its first token."""
 
-    def leave(exchange, transport):
-        if time.monotonic() > end:
+    def __init__(self, target, asks, streams, seconds):
+        self.target, self.asks, self.streams, self.seconds = target, asks, streams, seconds
+        self.exchanges, self.started, self.begun, self.end = [], set(), asyncio.Event(), None
+
+    async def run(self):
+        await asyncio.gather(*(self._one(next(self.asks)) for _ in range(self.streams)))
+        self.begun.set()  # also where a stream came to nothing: gaps() says so
+
+    async def _one(self, ask):
+        self.exchanges.append(await self.target.send("POST", ask.path, ask.body, on_piece=self._on_piece))
+
+    def _on_piece(self, exchange, transport):
+        now = time.monotonic()
+        if b"data:" in exchange.pieces[-1][1]:  # no keep-alive
+            self.started.add(id(exchange))
+        if self.end is None and len(self.started) == self.streams:
+            self.end = now + self.seconds
+            self.begun.set()
+        if self.end is not None and now > self.end:
             transport.abort()
 
-    async def decode():
-        ask = next(decoding)
-        exchanges.append(await target.send("POST", ask.path, ask.body, on_piece=leave))
+    def gaps(self):
+        times = [http_stream.so_far(exchange).token_times for exchange in self.exchanges]
+        if self.end is None or not all(times):
+            raise machine.Failed(f"not all streams gave tokens: {[exchange.failure or exchange.body[-200:] for exchange in self.exchanges]}")
+        return [b - a for of_one in times for a, b in zip(of_one, of_one[1:]) if self.end - self.seconds <= a and b <= self.end]
+
+
+async def decode_beside_prompts(target, warmup, decoding, intruding, streams, seconds, period):
+    """The gaps of `streams` streams while all of them are under way, and what became of the prompts that came every `period` seconds."""
+    decoders, intruders = Decoders(target, decoding, streams, seconds), load.Load(target)
+    await intruders.ask(next(warmup), judge=False)
 
     async def intrude():
         running = []
-        while time.monotonic() < end - period:
+        await decoders.begun.wait()
+        while time.monotonic() + period < (decoders.end or 0):
             await asyncio.sleep(period)
             running.append(asyncio.create_task(intruders.ask(next(intruding))))
         await asyncio.gather(*running)
-    await asyncio.gather(*(decode() for _ in range(streams)), intrude())
-    times = [http_stream.so_far(exchange).token_times for exchange in exchanges]
-    if not all(times):
-        raise machine.Failed(f"a stream gave no token: {exchanges[[bool(t) for t in times].index(False)].failure}")
-    start = max(of_one[0] for of_one in times)
-    gaps = [b - a for of_one in times for a, b in zip(of_one, of_one[1:]) if start <= a and b <= end]
-    return gaps, intruders.result()["summary"]
+    await asyncio.gather(decoders.run(), intrude())
+    return decoders.gaps(), intruders.result()["summary"]
 
 
 def steady(bench):
@@ -182,7 +202,8 @@ def steady(bench):
             with engine.start(path, parallel=10, context=4096, setting=setting) as server:
                 decoding = prompts.Asks({"chat": 1}, f"steady {round_number}", vocabulary=vocabulary_size, fixed=(SHORT, 4000))
                 intruding = prompts.Asks({"chat": 1}, f"prompts {round_number}", vocabulary=vocabulary_size, fixed=(512, 1))
-                gaps, intruders = asyncio.run(decode_beside_prompts(server.target, decoding, intruding, 8, seconds, 5))
+                warmup = prompts.Asks({"chat": 1}, f"warm-up {round_number}", vocabulary=vocabulary_size, fixed=(512, 8))
+                gaps, intruders = asyncio.run(decode_beside_prompts(server.target, warmup, decoding, intruding, 8, seconds, 5))
                 numbers = load_report.percentiles(gaps)
                 yield row("steady", engine.name, round_number, ratio(numbers), "p99_over_p50", setting, inter_token_seconds=numbers,
                           first_token_seconds=intruders["first_token_seconds"], errors=intruders["errors"])
