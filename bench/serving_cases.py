@@ -175,7 +175,10 @@ class Decoders:
         times = [http_stream.so_far(exchange).token_times for exchange in self.exchanges]
         if self.end is None or not all(times):
             raise machine.Failed(f"not all streams gave tokens: {[exchange.failure or exchange.body[-200:] for exchange in self.exchanges]}")
-        return [b - a for of_one in times for a, b in zip(of_one, of_one[1:]) if self.end - self.seconds <= a and b <= self.end]
+        gaps = [b - a for of_one in times for a, b in zip(of_one, of_one[1:]) if self.end - self.seconds <= a and b <= self.end]
+        if len(gaps) < 10 * self.streams:
+            raise machine.Failed(f"only {len(gaps)} tokens in {self.seconds} s: too few for percentiles")
+        return gaps
 
 
 async def decode_beside_prompts(target, warmup, decoding, intruding, streams, seconds, period):
@@ -380,10 +383,13 @@ def overhead(bench):
 
 
 def size(bench):
-    """Of the program that is measured, stripped; and which libraries it needs at run time."""
+    """Of the program in one file (the target colibri_static), stripped; and which libraries it needs at run time."""
+    program = machine.BUILD / "bin" / "colibri_static"
+    if not program.exists():
+        raise machine.Failed(f"{program}: is not there; ninja -C {machine.BUILD} colibri_static makes it")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "colibri"
-        shutil.copy(bench.colibri.program, copy)
+        shutil.copy(program, copy)
         subprocess.run(["strip", copy], check=True)
         needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.run(["readelf", "-d", copy], check=True, capture_output=True, text=True).stdout)
         yield row("size", "colibri", 0, copy.stat().st_size / 1e6, "megabytes", needed=needed)

@@ -12,6 +12,8 @@ sys.path += [str(ROOT / "bench"), str(ROOT / "tests" / "serving"), str(ROOT / "t
 import http_stream  # noqa: E402
 from fake_openai import FakeServer  # noqa: E402
 from proxy import Proxy, free_ports  # noqa: E402
+from real_server import RealServer  # noqa: E402
+from servers import metric, parse_metrics  # noqa: E402
 
 QUICK = ((r"rate=20r/s", "rate=1000r/s"),)  # the limit of requests has a test of its own
 
@@ -105,6 +107,40 @@ class LimitTest(unittest.TestCase):
             self.assertEqual([200] * 4 + [429] * 2, statuses)
             self.assertEqual(200, ask(proxy.url, "/v1/models", authorization="Bearer b").status)
             self.assertEqual(5, len(one.seen) + len(two.seen))
+
+
+class ReplicasTest(unittest.TestCase):
+    """Two real servers behind the proxy."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.replicas = [cls.enterClassContext(RealServer("--parallel", "2", "--allowed-host", "llm.example")) for _ in range(2)]
+        cls.proxy = cls.enterClassContext(Proxy([replica.port for replica in cls.replicas], QUICK))
+
+    def ask(self, session, prompt, **more):
+        body = {"prompt": prompt, "max_tokens": 8, "temperature": 0, **more}
+        return http_stream.answer(ask(self.proxy.url, body=body, x_session_affinity=session))
+
+    def test_the_second_turn_of_a_conversation_finds_its_prefix_wherever_it_lives(self):
+        for n in range(6):
+            story = f"Once upon a time, number {n}, there was a little dog who lived in a garden. " * 8
+            first, second = (self.ask(f"conversation {n}", story + more) for more in ("", "The dog was very happy."))
+            cached = [answer.usage["prompt_tokens_details"]["cached_tokens"] for answer in (first, second)]
+            self.assertEqual(0, cached[0])
+            self.assertGreater(cached[1], first.usage["prompt_tokens"] // 2)
+        served = [metric(parse_metrics(replica.get("/metrics")), "colibri_requests_submitted_total") for replica in self.replicas]
+        self.assertGreater(min(served), 0, "both replicas have work")
+
+    def test_a_stream_through_the_proxy_is_the_answer_without_it(self):
+        through = self.ask("s", "The capital of", stream=True, stream_options={"include_usage": True})
+        self.assertEqual((8, True), (through.usage["completion_tokens"], through.done))
+        direct = http_stream.answer(ask(self.replicas[0].url, body={"prompt": "The capital of", "max_tokens": 8, "temperature": 0}))
+        self.assertEqual(direct.text, through.text)
+
+    def test_the_servers_own_refusals_pass_unchanged(self):
+        exchange = ask(self.proxy.url, body={"prompt": "word " * 3000, "max_tokens": 4})
+        self.assertEqual(400, exchange.status)
+        self.assertIn("maximum context length is", json.loads(exchange.body)["error"]["message"])
 
 
 if __name__ == "__main__":
