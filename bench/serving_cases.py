@@ -331,9 +331,10 @@ def same_tokens(bench):
     path, asks = bench.path(DEMO), domain_asks(120, "same")
     for n, setting in enumerate(({"temperature": 0}, {"temperature": 1, "seed": 7})):
         for options in ((), ("--expert-memory", "25%")):
+            options = ("--prefix-cache", "8M", *options)
             with bench.colibri.start(path, parallel=9, context=512, options=options) as server:
                 yield row("same-tokens", "colibri", 0, asyncio.run(differing(server.target, asks[n], asks[n + 1:], setting)), "differing",
-                          setting | {"experts": options[-1] if options else "all"})
+                          setting | {"experts": options[-1] if "--expert-memory" in options else "all"})
 
 
 async def differing(target, ask, others, setting):
@@ -356,6 +357,8 @@ async def differing(target, ask, others, setting):
     results += [await told(), await told()]
     await asyncio.gather(*crowd)
     results.append(await after_others(told, send, others))
+    if results[-1][1]:
+        raise machine.Failed("a prefix was still there after a hundred other requests")
     return sum(result != alone for result, _ in results)
 
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "bench"), str(ROOT / "deploy")]
 os.environ.setdefault("RAY_COLIBRI_PROGRAM", str(ROOT / "build" / "bin" / "colibri"))
 os.environ |= {"RAY_COLIBRI_REPLICAS": "2", "RAY_COLIBRI_CPUS": "0", "COLIBRI_MODEL": str(ROOT / "models" / "colibri-tales-14m-q8_0.gguf"),
-               "COLIBRI_HEAT_FILE": "off", "COLIBRI_CONTEXT": "1024", "COLIBRI_DRAIN_TIMEOUT": "5", "PYTHONPATH": str(ROOT / "deploy"),
+               "COLIBRI_HEAT_FILE": "off", "COLIBRI_PREFIX_CACHE": "16M", "COLIBRI_CONTEXT": "1024", "COLIBRI_DRAIN_TIMEOUT": "5", "PYTHONPATH": str(ROOT / "deploy"),
                "RAY_SERVE_ENABLE_HA_PROXY": "0"}
 
 import http_stream  # noqa: E402

@@ -114,7 +114,7 @@ class ReplicasTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.replicas = [cls.enterClassContext(RealServer("--parallel", "2", "--allowed-host", "llm.example")) for _ in range(2)]
+        cls.replicas = [cls.enterClassContext(RealServer("--parallel", "2", "--prefix-cache", "16M")) for _ in range(2)]
         cls.proxy = cls.enterClassContext(Proxy([replica.port for replica in cls.replicas], QUICK))
 
     def ask(self, session, prompt, **more):
