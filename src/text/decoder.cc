@@ -1,7 +1,5 @@
 #include "text/decoder.h"
 
-#include <utility>
-
 #include "text/byte_fallback.h"
 #include "text/byte_level.h"
 #include "text/component.h"
@@ -129,21 +127,6 @@ DecodeStream::DecodeStream(const Decoder& decoder, size_t longest)
 }
 
 void DecodeStream::push(std::string_view spelling, std::string& out) { feed(0, spelling, out); }
-
-void DecodeStream::append_bytes(std::string_view spelling, std::string& out) {
-  using Kind = Decoder::Kind;
-  std::string bytes(spelling), letters;
-  for (size_t stage = 0; stage < states_.size(); ++stage) {
-    const Decoder::Stage& what = decoder_->stages_[stage];
-    const int byte = what.kind == Kind::kByteFallback ? fallback_byte(bytes) : -1;
-    if (byte >= 0) return out.push_back(static_cast<char>(byte));
-    if (what.kind == Kind::kByteLevel) append_letter_bytes(std::exchange(bytes, {}), letters), bytes.swap(letters);
-    // Strip and the dropping of the first blank concern the ends of a text.
-    if (what.kind == Kind::kReplace) bytes = replaced(stage, bytes, what.content);
-    if (what.kind == Kind::kMetaspace) bytes = replaced(stage, bytes, " ");
-  }
-  out.append(bytes);
-}
 
 void DecodeStream::feed(size_t stage, std::string_view token, std::string& out) {
   using Kind = Decoder::Kind;

@@ -54,9 +54,6 @@ class DecodeStream {
   void push(std::string_view spelling, std::string& out);
   /// Appends what was held back. Nothing may be pushed afterwards.
   void finish(std::string& out);
-  /// Appends the bytes that one token in the middle of a text stands for; they may be a part of a character. Does not
-  /// touch what was pushed.
-  void append_bytes(std::string_view spelling, std::string& out);
 
  private:
   struct State {

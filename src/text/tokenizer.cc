@@ -79,12 +79,6 @@ std::string Tokenizer::decode(const TokenIds& ids, bool skip_special) const {
   return out;
 }
 
-std::string Tokenizer::bytes(TokenId id) const {
-  std::string out;
-  DecodeStream(tables_->decoder, 0).append_bytes(spelling(id), out);
-  return out;
-}
-
 int32_t Tokenizer::vocab_size() const { return tables_->vocab_size; }
 
 TokenId Tokenizer::find(std::string_view token) const {

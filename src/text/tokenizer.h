@@ -57,10 +57,6 @@ class Tokenizer {
   /// Text of a sequence; bytes that are no UTF-8 become U+FFFD. Ids outside the vocabulary give nothing.
   std::string decode(const TokenIds& ids, bool skip_special = false) const;
 
-  /// The bytes that a token stands for in the middle of a text, perhaps a part of a character; for a special token its
-  /// name. Empty outside the vocabulary.
-  std::string bytes(TokenId id) const;
-
   int32_t vocab_size() const;  ///< largest id + 1
   /// Id of a token by its exact text (an added token's content, or a vocabulary entry), -1 when absent.
   TokenId find(std::string_view token) const;
