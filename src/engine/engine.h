@@ -65,7 +65,7 @@ class Engine {
   /// As colibri_engine_metrics says.
   Json metrics_json() const;
   /// [n_moe_layers, n_experts] each: how often an expert was chosen, and where it is. Either may be empty.
-  void experts(std::span<uint64_t> activations, std::span<uint8_t> places) const;
+  void experts(std::span<uint64_t> activations, std::span<store::ExpertStore::Place> places) const;
 
   sampling::SamplingParams default_sampling() const { return sampling_defaults(model_->description); }
 
