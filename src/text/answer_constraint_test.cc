@@ -174,7 +174,7 @@ TEST(AnswerConstraint, SpecialTokensStandApart) {
       text("dsml_v4", nullptr),
       R"({"sequence": [{"literal": "<"}, {"literal": "｜DSML｜"}, {"literal": "tool_calls>\n<"}, {"literal": "｜DSML｜"}, )"
       R"({"literal": "invoke name=\"f\">\n<"}, {"literal": "｜DSML｜"}, {"literal": "parameter name=\"s\" string=\"true\">"}, )"
-      R"({"until": "</"}, {"literal": "｜DSML｜"}, {"literal": "parameter>\n</"}, {"literal": "｜DSML｜"}, )"
+      R"({"until": "</"}, {"literal": "｜DSML｜"}, {"literal": "parameter>\n"}, {"literal": "</"}, {"literal": "｜DSML｜"}, )"
       R"({"literal": "invoke>\n</"}, {"literal": "｜DSML｜"}, {"literal": "tool_calls>"}]})");
   const std::string harmony = text("harmony", nullptr);
   EXPECT_EQ(
