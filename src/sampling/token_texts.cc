@@ -134,9 +134,10 @@ Status TokenTexts::can_spell_everything() const {
     if (!is_needed(byte) || spelled[byte]) continue;
     char text[8];
     std::snprintf(text, sizeof text, "0x%02X", byte);
-    return Error{ErrorCode::kUnsupported, "answers of a given form need a token for each byte of text; this model's "
-                                          "tokenizer has none for " +
-                                              std::string(text)};
+    return Error{ErrorCode::kUnsupported,
+                 "answers of a given form need a token for each byte of text; this model's "
+                 "tokenizer has none for " +
+                     std::string(text)};
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// TokenTexts: the bytes of every token of a vocabulary, arranged as a trie, so that a constraint finds in one walk which
-// tokens it allows.
+// TokenTexts: the bytes of every token of a vocabulary, arranged as a trie, so that a constraint finds in one walk
+// which tokens it allows.
 //
 // Built once per engine from its tokenizer. Special tokens and end-of-text tokens have no bytes here: a constraint
 // reaches the former by id alone (special()), the latter when the text may end. A token is plain when its bytes are

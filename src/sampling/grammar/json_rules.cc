@@ -62,7 +62,8 @@ State JsonRules::hex(State from, std::string_view digits) {
 // Behind a backslash. The halves of a surrogate pair come one after the other.
 void JsonRules::escape(State from, State to) {
   constexpr std::string_view kAny = "0123456789abcdef";
-  for (const char c : std::string_view("\"\\/bfnrt")) b_.bytes(from, static_cast<uint8_t>(c), static_cast<uint8_t>(c), to);
+  for (const char c : std::string_view("\"\\/bfnrt"))
+    b_.bytes(from, static_cast<uint8_t>(c), static_cast<uint8_t>(c), to);
   const State unicode = b_.text(from, "u");
   const State d = hex(unicode, "d"), other = hex(unicode, "0123456789abcef");
   const State low_half = b_.text(hex(hex(hex(d, "89ab"), kAny), kAny), "\\u");
