@@ -585,7 +585,7 @@ std::string walk(const Constraint& constraint, const TokenTexts& texts, uint32_t
     state.allowed().for_each([&](TokenId id) {
       choices.push_back(id);
       const std::string_view bytes = texts.bytes(id);
-      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]") closing.push_back(id);
+      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]" || bytes == ":") closing.push_back(id);
     });
     EXPECT_FALSE(choices.empty()) << "a dead end behind " << text;
     if (choices.empty()) return text;

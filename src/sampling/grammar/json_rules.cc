@@ -139,9 +139,10 @@ void JsonRules::range(State from, std::string_view low, std::string_view high, S
 // Whole numbers without a sign. Numbers of each length are a range of their own.
 void JsonRules::whole(State from, int64_t low, int64_t high, State to) {
   int64_t first = 0, last = 9;
-  for (int n = 1; n <= kMaxDigits; ++n) {
+  for (int n = 1;; ++n) {
     const int64_t a = std::max(low, first), b = std::min(high, last);
     if (a <= b) range(from, std::to_string(a), std::to_string(b), to);
+    if (n == kMaxDigits) return;
     first = last + 1;
     last = last * 10 + 9;
   }
