@@ -538,13 +538,18 @@ const char* const kWalked[] = {
         "d": {"type": "string", "format": "date-time"}, "e": {"enum": ["a", "ab", 1, {"x": null}]}}, "required": ["s", "i"]}})",
     R"({"schema": {"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "string", "maxLength": 2}, {"type": "boolean"}]}, "minItems": 1, "maxItems": 4}})",
     R"({"schema": {"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "properties": {"v": {"type": "integer"}, "c": {"type": "array", "items": {"$ref": "#/$defs/t"}}}, "required": ["v"]}}}})",
+    R"({"sequence": [{"until": ":"}, {"json": true}]})",
     R"({"schema": {"properties": {"a": {"type": "null"}}, "additionalProperties": {"type": "number", "minimum": 0}}})",
 };
 
 // The definition of a mask: the tokens that a copy of the state accepts.
 TEST(Constraint, MasksAreWhatIsAccepted) {
+  std::vector<const char*> documents(std::begin(kWalked), std::end(kWalked));
+  documents.push_back(R"({"sequence": [{"until": "\u00e9a"}, {"json": true}]})");
+  documents.push_back(R"({"sequence": [{"until": "aab"}, {"json": true}]})");
+  documents.push_back(R"({"sequence": [{"until": "<call>"}, {"text": true}]})");
   for (const TokenTexts* texts : {&bytes_only(), &real_vocabulary()}) {
-    for (const char* document : kWalked) {
+    for (const char* document : documents) {
       const Constraint constraint = compiled(document, *texts);
       std::mt19937 random(7);
       std::vector<TokenId> path;
@@ -580,7 +585,7 @@ std::string walk(const Constraint& constraint, const TokenTexts& texts, uint32_t
     state.allowed().for_each([&](TokenId id) {
       choices.push_back(id);
       const std::string_view bytes = texts.bytes(id);
-      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]") closing.push_back(id);
+      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]" || bytes == ":") closing.push_back(id);
     });
     EXPECT_FALSE(choices.empty()) << "a dead end behind " << text;
     if (choices.empty()) return text;
@@ -601,7 +606,11 @@ TEST(Constraint, RandomWalksEndInJsonThatSatisfiesTheSchema) {
       const Json parsed = *parse_json(document);
       const Constraint constraint = compiled(document, *texts);
       for (uint32_t seed = 0; seed < 12; ++seed) {
-        const std::string text = walk(constraint, *texts, seed);
+        std::string text = walk(constraint, *texts, seed);
+        if (const Json* parts = parsed.find("sequence")) {
+          const std::string& until = parts->as_array()[0].find("until")->as_string();
+          text = text.substr(text.find(until) + until.size());
+        }
         const std::optional<Json> value = read_json(text);
         ASSERT_TRUE(value) << text;
         const Json* schema = parsed.find("schema");

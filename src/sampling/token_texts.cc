@@ -142,6 +142,19 @@ Status TokenTexts::can_spell_everything() const {
   return {};
 }
 
+std::vector<TokenId> TokenTexts::split_plain(uint8_t byte, TokenMask& mask) const {
+  std::vector<TokenId> others;
+  for (TokenId id = 0; id < vocab_size_; ++id) {
+    const std::string_view text = bytes(id);
+    if (plain_.test(id) && text.find(static_cast<char>(byte)) == std::string_view::npos) {
+      mask.set(id);
+    } else if (!text.empty()) {
+      others.push_back(id);
+    }
+  }
+  return others;
+}
+
 void TokenTexts::add_plain_up_to(int64_t n, TokenMask& mask) const {
   if (n >= static_cast<int64_t>(longest_plain_)) return mask.add(plain_);
   if (n <= 0) return;

@@ -70,6 +70,8 @@ class TokenTexts {
   const TokenMask& plain() const { return plain_; }
   /// Adds the plain tokens of at most `n` characters.
   void add_plain_up_to(int64_t n, TokenMask& mask) const;
+  /// Adds the plain tokens without this byte; returns the tokens with bytes that were left out.
+  std::vector<TokenId> split_plain(uint8_t byte, TokenMask& mask) const;
   size_t longest() const { return longest_; }  ///< bytes of the longest token
 
  private:

@@ -109,8 +109,8 @@ Result<Automaton> AutomatonBuilder::build(Rule root) {
   for (const State s : accepting_) automaton.states[s].accepts = true;
   for (const Loop& loop : loops_) {
     automaton.states[loop.at].plain_loop = true;
-    automaton.states[loop.at].loop_head = loop.head;
     automaton.states[loop.at].loop_bounds = loop.bounds;
+    automaton.states[loop.at].loop_except = loop.except;
   }
   for (State s = 0; s < n_states_; ++s) describe(automaton, s);
   for (State s = 0; s < n_states_; ++s) add_row(automaton, s);

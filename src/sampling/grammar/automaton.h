@@ -54,9 +54,9 @@ struct Automaton {
     bool passes = false;       ///< has edges other than bytes and special tokens, or accepts: must be expanded
     bool reads = false;        ///< has edges of bytes or special tokens
     bool reads_plain = false;  ///< a plain character can begin here
-    bool plain_loop = false;   ///< any plain character leads to `loop_head`
-    State loop_head = kDead;
+    bool plain_loop = false;   ///< any plain character leads back here
     int32_t loop_bounds = -1;  ///< the bounds of the kCount edge in front of the loop; -1: not counted
+    int16_t loop_except = -1;  ///< this byte (ASCII) alone leads elsewhere; -1: none does
   };
   struct RuleInfo {
     State start;
@@ -96,16 +96,20 @@ class AutomatonBuilder {
   State call(State from, Rule rule);  ///< returns where it goes on
   void call(State from, Rule rule, State to) { add(from, {Edge::kCall, 0, 0, to, static_cast<int32_t>(rule)}); }
   State text(State from, std::string_view bytes);  ///< returns the state behind it
-  /// From `at`, any plain character leads to `head`, which leads back to `at` (through a kCount edge, or `at` itself).
-  void mark_plain_loop(State at, State head, int32_t bounds) { loops_.push_back({at, head, bounds}); }
+  /// From `at` any plain character, other than `except`, leads to a state that leads back to `at` without reading: `at`
+  /// itself, or one with a kCount edge of these bounds.
+  void mark_plain_loop(State at, int32_t bounds = -1, int except = -1) {
+    loops_.push_back({at, bounds, static_cast<int16_t>(except)});
+  }
 
   /// kUsage: too large, no text is allowed, or it would need more than kMaxNesting levels.
   Result<Automaton> build(Rule root);
 
  private:
   struct Loop {
-    State at, head;
+    State at;
     int32_t bounds;
+    int16_t except;
   };
   void add(State from, Edge edge);
 

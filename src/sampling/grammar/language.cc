@@ -72,7 +72,8 @@ class FreeText {
     if (is_new) {
       found->second = b_.state();
       todo_.push_back(place);
-      if (until_.empty() && place.first.missing == 0) b_.mark_plain_loop(found->second, found->second, -1);
+      const int except = until_.empty() ? -1 : static_cast<uint8_t>(until_[0]);
+      if (place == Place() && except < 0x80) b_.mark_plain_loop(found->second, -1, except);
     }
     return found->second;
   }
