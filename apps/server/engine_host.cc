@@ -3,10 +3,6 @@
 #include <chrono>
 #include <exception>
 
-// Until every library that the program may be run with has it.
-extern "C" __attribute__((weak)) colibri_status colibri_engine_metrics(const colibri_engine*, colibri_string*,
-                                                                       colibri_error*);
-
 namespace colibri::server {
 namespace {
 
@@ -55,7 +51,6 @@ void EngineHost::load(const std::function<void()>& on_settled) {
 
 common::Outcome<std::string> EngineHost::metrics_json() const {
   if (state() != State::kReady) return common::run_error("the model is not loaded");
-  if (colibri_engine_metrics == nullptr) return common::Error{COLIBRI_UNSUPPORTED, "the library has no metrics"};
   return api::detail::string_of(colibri_engine_metrics, engine_->handle());
 }
 
