@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 SOAK_MINUTES ?= 10
 
-.PHONY: all help demo test check-all bench fuzz soak format format-check lint layers install clean
+.PHONY: all help demo test check-all bench fuzz soak clients format format-check lint layers install clean
 .DEFAULT_GOAL := all
 
 all: ## build build/bin/colibri, build/lib/libcolibri.so and libcolibri.a
@@ -38,6 +38,9 @@ fuzz: ## every parser's fuzzer for FUZZ_SECONDS each
 
 soak: all ## for SOAK_MINUTES, half each: runs with changing settings; engines with changing budgets under a crowd
 	@scripts/soak.sh $(MODEL) $(SOAK_MINUTES)
+
+clients: all ## the server under the openai, anthropic, LangChain and lm-eval packages, curl and a fuzzer (installs them below build/)
+	@scripts/clients.sh
 
 format: ## clang-format every source file in place
 	@scripts/setup.sh test
