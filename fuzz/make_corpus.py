@@ -588,10 +588,32 @@ def blocks_seeds():
     yield "ones", b"\xff" * 300
 
 
+# --- prefix files: heads without their last eight bytes, the checksum, which the target adds -------------------------------
+
+def prefix_file_seeds():
+    def head(version=1, flags=0, positions=64, tokens=128, key=3, block=24576, state=0):
+        return (b"COLIPFIX" + u32(version) + u32(flags) + u64(7) + u64(8) + u64(9) + u64(10) + u32(positions) + u32(tokens) + u32(1) + u32(key) +
+                u64(block) + u64(state) + u64(11) + u64(12))
+
+    yield "plain", head()
+    yield "long_with_state", head(flags=1, state=960)
+    yield "with_checksum", head() + u64(13)
+    yield "no_magic", b"COLIHEAT" + head()[8:]
+    yield "cut_off", head()[:40]
+    yield "later_version", head(version=2)
+    yield "unknown_flag", head(flags=2)
+    yield "no_positions", head(positions=0)
+    yield "no_tokens", head(tokens=0)
+    yield "part_of_a_block", head(tokens=65)
+    yield "tokens_huge", head(positions=1, tokens=(1 << 26) + 1)
+    yield "key_long", head(key=129)
+    yield "sizes_wrap", head(block=(1 << 64) - 1, state=(1 << 64) - 1)
+
+
 TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
            "gguf_vocabulary": gguf_vocabulary_seeds, "sentencepiece": sentencepiece_seeds,
            "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds, "answer": answer_seeds,
-           "config_json": config_json_seeds, "quantisation": quantisation_seeds}
+           "config_json": config_json_seeds, "quantisation": quantisation_seeds, "prefix_file": prefix_file_seeds}
 
 if __name__ == "__main__":
     for target, seeds in TARGETS.items():

@@ -11,8 +11,8 @@ set -euo pipefail
 
 # docs/dependencies.md says what each is for.
 build_packages=(cmake ninja-build g++ python3 libboost1.81-dev libpcre2-dev libutf8proc-dev libcli11-dev
-  libedit-dev libgtest-dev)
-test_packages=(git clang-format-14 xz-utils qemu-user)
+  libedit-dev libxxhash-dev libgtest-dev)
+test_packages=(git clang-format-14 xz-utils qemu-user nginx systemd python3-yaml)
 bench_packages=(git libbenchmark-dev python3-venv)
 check_packages=(clang-14 clang-tidy-14 libclang-rt-14-dev)
 
@@ -46,6 +46,12 @@ if [[ $(id -u) -ne 0 ]]; then
 fi
 echo "setup: installing ${missing[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
+# nginx is here for tests, which start it themselves: installing it must not begin to serve port 80.
+policy=/usr/sbin/policy-rc.d
+if [[ " ${missing[*]} " == *" nginx "* && ! -e $policy ]]; then
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee "$policy" >/dev/null && "${as_root[@]}" chmod 755 "$policy"
+  trap '"${as_root[@]}" rm -f "$policy"' EXIT
+fi
 install() { "${as_root[@]}" apt-get install -y -q --no-install-recommends "${missing[@]}" >&2; }
 # The package lists may be absent (a new container) or old: fetch them only when the first try fails.
 if [[ -z $(find /var/lib/apt/lists -name '*_Packages*' -print -quit 2>/dev/null) ]] || ! install; then

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace colibri::cli {
 namespace {
 
@@ -97,14 +99,22 @@ TEST(Arguments, MistakesAreSaidPlainly) {
 }
 
 TEST(Arguments, CommandsOfLaterVersionsSaySo) {
-  for (const char* command : {"serve", "convert"}) {
-    EXPECT_NE(std::string::npos, message_of({command}).find("this version does not have")) << command;
-  }
+  EXPECT_NE(std::string::npos, message_of({"convert"}).find("this version does not have"));
+}
+
+TEST(Arguments, TheServersSwitchesNeedNoValueAndItsListsGrow) {
+  const auto args =
+      parse_arguments({"serve", "--insecure", "M", "--log-json=false", "--cors-origin", "a", "--cors-origin", "b,c"});
+  ASSERT_TRUE(args) << args.error().message;
+  EXPECT_EQ("M", args->serve.engine.model);
+  std::map<std::string, std::string> flags(args->serve.engine.flags.begin(), args->serve.engine.flags.end());
+  EXPECT_EQ((std::map<std::string, std::string>{{"insecure", "true"}, {"log_json", "false"}, {"cors_origin", "a,b,c"}}),
+            flags);
 }
 
 TEST(Arguments, EveryCommandHasHelp) {
-  for (const char* command : {"run", "chat", "tokenize", "detokenize", "template", "logits", "perplexity", "bench",
-                              "plan", "inspect", "validate", "doctor", "test", "config", "version"}) {
+  for (const char* command : {"run", "chat", "serve", "tokenize", "detokenize", "template", "logits", "perplexity",
+                              "bench", "plan", "inspect", "validate", "doctor", "test", "config", "version"}) {
     const auto args = parse_arguments({command, "--help"});
     ASSERT_TRUE(args.ok());
     EXPECT_EQ("help", args->command);

@@ -59,6 +59,8 @@ std::string memory_table(const Plan& plan) {
     rows.push_back({"experts", plan.bytes("expert_bytes_resident"), where_experts_are(plan)});
   rows.push_back({"keys and values", plan.bytes("kv_bytes"),
                   plan.count("context") + " tokens x " + plan.count("parallel") + ", " + plan.text("kv_type")});
+  if (plan.number("prefix_bytes") > 0)
+    rows.push_back({"computed prefixes", plan.bytes("prefix_bytes"), "beginnings of prompts, for later ones"});
   rows.push_back(
       {"workspace", plan.bytes("workspace_bytes"), "prompts in passes of " + plan.count("prefill_chunk") + " tokens"});
   rows.push_back({"program and loading", plan.bytes("process_bytes"), ""});

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/src.hpp>  // the library's bodies: in this file only
 #include <charconv>
 #include <cmath>
 #include <unordered_set>

@@ -577,8 +577,6 @@ class Engine {
   /// False when the model came without a tokenizer.
   TextView text() const { return TextView(colibri_engine_text(handle_.get())); }
   Outcome<std::string> stats_json() const { return detail::string_of(colibri_engine_stats, handle_.get()); }
-  /// For functions of colibri.h that have no wrapper here.
-  colibri_engine* handle() const { return handle_.get(); }
   Outcome<std::string> metrics_json() const { return detail::string_of(colibri_engine_metrics, handle_.get()); }
   /// See colibri_engine_experts: both [n_moe_layers, n_experts], or empty.
   Status experts(std::span<uint64_t> activations, std::span<uint8_t> residency) const {
@@ -595,6 +593,8 @@ class Engine {
     if (status != COLIBRI_OK) return detail::take(status, error);
     return {};
   }
+  /// For functions of colibri.h that have no wrapper here.
+  colibri_engine* handle() const { return handle_.get(); }
 
   /// Runs one sequence of tokens from position 0; blocks.
   Status evaluate(std::span<const int32_t> ids, const EvaluateCallbacks& callbacks) {

@@ -141,6 +141,13 @@ colibri_status colibri_engine_metrics(const colibri_engine* engine, colibri_stri
   });
 }
 
+colibri_status colibri_engine_save_prefixes(colibri_engine* engine, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr) return capi::missing_argument("engine");
+    return engine->engine->save_prefixes();
+  });
+}
+
 colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* activations, uint8_t* residency, size_t n,
                                       colibri_error* error) {
   return capi::guarded(error, [&]() -> Status {

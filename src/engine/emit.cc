@@ -149,7 +149,12 @@ void Engine::sample_and_emit(const PassPlan& plan, Rows hidden) {
 
 Result<TokenId> Engine::sample(Sequence& sequence, std::span<const float> logits) {
   COLIBRI_TRY(check_logits(logits, sequence.n_tokens() - 1));
-  return sequence.sampler->sample(logits, *sampler_scratch_);
+  if (!sequence.constraint) return sequence.sampler->sample(logits, *sampler_scratch_);
+  COLIBRI_ASSIGN(const TokenId token,
+                 sequence.sampler->sample(logits, *sampler_scratch_, &sequence.constraint->allowed()));
+  if (!sequence.constraint->accept(token))
+    return Error{ErrorCode::kFailed, "token " + std::to_string(token) + " was sampled against the constraint"};
+  return token;
 }
 
 // Every event is written into the same one, whose strings keep their memory.
@@ -182,7 +187,8 @@ void Engine::emit(Sequence& sequence, TokenId token, std::span<const float> logi
     sequence.stop_matcher->push(decoded_, event.text);
   }
   sequence.stream.push(event);
-  if (end_of_text || (sequence.stop_matcher && sequence.stop_matcher->stopped()))
+  const bool whole = sequence.constraint && sequence.constraint->must_end();
+  if (end_of_text || whole || (sequence.stop_matcher && sequence.stop_matcher->stopped()))
     finish(sequence, "stop");
   else if (sequence.n_tokens() >= sequence.limit)
     finish(sequence, "length");
@@ -225,6 +231,7 @@ void Engine::finish(Sequence& sequence, const char* reason, const Error* error) 
   event.finish_reason = reason;
   event.code = error != nullptr ? error->code : ErrorCode::kCancelled;
   if (error != nullptr) event.error = error->message;
+  if (affinity_ && !sequence.profile.empty()) affinity_->learn(sequence.profile, sequence.stats.activations);
   if (sequence.sink == nullptr) {
     metrics_.count_end(reason);
     metrics_.request.observe(event.seconds);

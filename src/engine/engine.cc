@@ -77,12 +77,16 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
 
   COLIBRI_ASSIGN(cache_, kv::KvCache::create(plan_.kv));
   COLIBRI_ASSIGN(states_, kv::StateCache::create(plan_.states));
+  COLIBRI_TRY(open_prefixes(options));
   COLIBRI_ASSIGN(decoder_,
                  model::Decoder::create({&spec(), weights_.get(), experts_.get(), &*cache_, &*states_, backend_.get()},
                                         plan_.decoder_limits));
   const Settings& settings = options.settings;
   scheduler_.emplace(SchedulerLimits{plan_.prefill_chunk, settings.max_batch_size, settings.parallel});
   pacing_.emplace(settings.prefill_share, plan_.prefill_chunk);
+  step_miss_seconds_ = settings.step_miss_seconds;
+  if (plan_.streams && settings.batching == "routing")
+    affinity_.emplace(static_cast<size_t>(spec().n_moe_layers()) * static_cast<size_t>(spec().moe.router.n_experts));
   routing_.emplace(spec());
   sampler_scratch_.emplace(spec().vocab_size);
   decoded_.reserve(kTokenText);
@@ -200,6 +204,7 @@ Engine::~Engine() {
   }
   wake_.notify_all();
   thread_.join();
+  saved_.notify_all();
   save_heat();
 }
 
@@ -247,6 +252,7 @@ Result<std::shared_ptr<Sequence>> Engine::submit(Request request) {
   reserve_touched(sequence->stats.steps, static_cast<size_t>(n));
   sequence->sampler.emplace(r.sampling, sampled_vocab_);
   sequence->sampler->observe_prompt(r.prompt);
+  if (!r.constraint.empty()) COLIBRI_TRY(constrain(*sequence));
   if (text() != nullptr) {
     sequence->detokenizer.emplace(*text()->tokenizer(), !r.keep_special, r.kept_special);
     if (r.echo) sequence->echo_detokenizer.emplace(*text()->tokenizer(), false);
@@ -268,6 +274,15 @@ Status Engine::evaluate(const TokenIds& ids, EvaluationSink& sink) {
   }
   if (std::string_view(event.finish_reason) == "stop") return {};
   return Error{event.code, event.error.empty() ? "the evaluation was stopped" : event.error};
+}
+
+Status Engine::constrain(Sequence& sequence) {
+  if (text() == nullptr) return Error{ErrorCode::kUsage, "a constraint needs the model's tokenizer, which is not open"};
+  std::call_once(token_texts_built_,
+                 [this] { token_texts_ = sampling::TokenTexts::build(*text()->tokenizer(), description().eos_ids); });
+  COLIBRI_ASSIGN(auto constraint, sampling::Constraint::parse(sequence.request.constraint, token_texts_));
+  sequence.constraint.emplace(std::move(constraint), token_texts_);
+  return {};
 }
 
 std::shared_ptr<Sequence> Engine::enqueue(std::shared_ptr<Sequence> sequence) {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/affinity.h"
 #include "engine/io_choice.h"
 #include "engine/metrics.h"
 #include "engine/opened_model.h"
@@ -27,6 +28,7 @@
 #include "engine/settings.h"
 #include "engine/step_routing.h"
 #include "engine/text_model.h"
+#include "kv/prefix_cache.h"
 #include "model/decoder.h"
 #include "store/byte_source.h"
 
@@ -71,6 +73,8 @@ class Engine {
   Result<std::shared_ptr<Sequence>> submit(Request request);
   /// Runs the tokens through the model and reports to `sink`; blocks. kCancelled when the sink stops it.
   Status evaluate(const TokenIds& ids, EvaluationSink& sink);
+  /// Waits until the disk has every prefix that is kept; at once where none are. kCancelled when the engine closes.
+  Status save_prefixes();
   /// After a sequence's `cancelled` was set outside a signal handler: makes the engine look at once.
   void wake();
 
@@ -82,14 +86,29 @@ class Engine {
   Status open_streaming_store(const OpenOptions& options);
   std::vector<float> read_heat(const OpenOptions& options);
   void save_heat() const;
+  Status constrain(Sequence& sequence);
   std::shared_ptr<Sequence> enqueue(std::shared_ptr<Sequence> sequence);
 
   void run();
   bool wait_for_work();
   void keep_within_limit();
   void drop_cancelled();
-  void admit();
   void reap();
+
+  // Who starts, and from where (admission.cc).
+  void admit();
+  size_t pick(const Scheduler::Waiting& waiting);
+  bool may_start(const Sequence& sequence);
+  bool in_memory(int expert) const;
+  bool too_many_misses() const;
+  void start(Sequence& sequence);
+  bool shares_prefixes(const Sequence& sequence) const;
+  bool will_be_computed(const Sequence& sequence) const;
+  void restore_prefix(Sequence& sequence);
+  void keep_prefix(const ScheduledSegment& segment);
+  bool tend_prefixes();
+  void publish_prefixes();
+  Status open_prefixes(const OpenOptions& options);
 
   // Passes (step.cc).
   void step();
@@ -141,6 +160,13 @@ class Engine {
   std::unique_ptr<compute::Backend> backend_;
   std::optional<kv::KvCache> cache_;
   std::optional<kv::StateCache> states_;
+  std::unique_ptr<kv::PrefixCache> prefixes_;  // null: none are kept
+  std::optional<Affinity> affinity_;           // unless first come is first served
+  int64_t n_admissions_ = 0;
+  bool slot_freed_ = false;       // since those who wait were looked at
+  bool saving_ = false;           // guarded by mutex_, with the condition saved_
+  double step_miss_seconds_ = 0;  // that a step may wait for experts before nobody else is let in
+  double wait_per_row_ = 0;       // fading mean of what a row of a decode pass waits
   std::optional<model::Decoder> decoder_;
   std::optional<Scheduler> scheduler_;
   std::optional<Pacing> pacing_;
@@ -152,14 +178,16 @@ class Engine {
   std::vector<int64_t> logit_rows_;         // scratch: rows of the last forward() whose logits are wanted
   std::vector<Sequence*> logit_sequences_;  // scratch: whose they are
   std::optional<sampling::SamplerScratch> sampler_scratch_;
+  std::once_flag token_texts_built_;  // at the first request that needs them
+  sampling::TokenTexts token_texts_;
   TokenEvent event_;           // scratch: the event being made
   std::string decoded_;        // scratch: what the detokenizer gave
   int32_t sampled_vocab_ = 0;  // ids beyond it are padding
-  Clock::time_point limit_checked_;
+  Clock::time_point limit_checked_, prefixes_published_;
   uint64_t read_before_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable wake_, saved_;
   std::deque<std::shared_ptr<Sequence>> incoming_;  // guarded by mutex_
   bool stop_ = false;                               // guarded by mutex_
   bool poked_ = false;                              // guarded by mutex_

@@ -36,12 +36,28 @@ void add_plan(const MemoryPlan& plan, MetricList& list) {
   const std::pair<const char*, int64_t> parts[] = {{"dense", plan.dense_bytes},
                                                    {"experts", plan.expert_bytes},
                                                    {"kv", plan.kv_bytes},
+                                                   {"prefixes", plan.prefix_bytes},
                                                    {"workspace", plan.workspace_bytes + plan.scratch_bytes},
                                                    {"rest", plan.rest_bytes()}};
   for (const auto& [purpose, bytes] : parts) list.value(static_cast<double>(bytes), {{"purpose", purpose}});
   list.metric("sequence_slots", "gauge", "Sequences that can run at once").value(static_cast<double>(plan.kv.n_slots));
   list.metric("context_tokens", "gauge", "Tokens that a sequence can hold")
       .value(static_cast<double>(plan.kv.capacity));
+}
+
+void add_prefixes(const PrefixNumbers& n, MetricList& list) {
+  const auto one = [&list](const char* name, const char* kind, const char* help, const Counter<int64_t>& value) {
+    list.metric(name, kind, help).value(static_cast<double>(value.get()));
+  };
+  one("prefix_blocks", "gauge", "Blocks of computed prefixes that have room in memory", n.blocks);
+  one("prefix_blocks_used", "gauge", "Blocks of computed prefixes in memory", n.blocks_used);
+  one("prefix_lookups_total", "counter", "Requests that looked for a computed prefix", n.lookups);
+  one("prefix_hits_total", "counter", "Requests that found one", n.hits);
+  one("prefix_evictions_total", "counter", "Blocks that made room", n.evicted);
+  one("prefix_disk_bytes", "gauge", "Of prefix files", n.disk_bytes);
+  one("prefix_disk_reads_total", "counter", "Blocks read from the disk", n.disk_reads);
+  one("prefix_disk_writes_total", "counter", "Blocks written to the disk", n.disk_writes);
+  one("prefix_disk_errors_total", "counter", "Errors of the disk, and files that were not believed", n.disk_errors);
 }
 
 }  // namespace
@@ -51,6 +67,7 @@ Json Engine::metrics_json() const {
   add_metrics(metrics_, list);
   add_store(store_statistics(), list);
   add_plan(plan_, list);
+  if (prefixes_) add_prefixes(metrics_.prefixes, list);
   return list.take();
 }
 

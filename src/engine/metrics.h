@@ -58,6 +58,11 @@ enum class Cause : uint8_t {
 inline constexpr size_t kCauses = 7;
 std::string_view name(Cause cause);
 
+/// What the prefix cache tells the engine's thread, for everybody.
+struct PrefixNumbers {
+  Counter<int64_t> blocks, blocks_used, lookups, hits, evicted, disk_bytes, disk_reads, disk_writes, disk_errors;
+};
+
 struct EngineMetrics {
   EngineMetrics();
 
@@ -65,6 +70,7 @@ struct EngineMetrics {
   Counter<uint64_t> steps, prefill_passes, prompt_tokens, cached_tokens, generated_tokens, submitted;
   Counter<uint64_t> ended_stop, ended_length, ended_cancelled, ended_error;
   Counter<int64_t> running, waiting, positions;  ///< now; positions: tokens in the cache
+  PrefixNumbers prefixes;
   std::array<Counter<double>, kCauses> cause_seconds;
   std::array<Counter<uint64_t>, kCauses> slow_steps;  ///< steps that took over twice the usual, by what was longest
 

@@ -25,7 +25,10 @@ constexpr int64_t kSharedPrefillChunk = 512;  // when there may be other sequenc
 constexpr int64_t kLeastPrefillChunk = 64;
 // While experts stream, every pass may read them all, so passes are as long as an eighth of the budget allows.
 constexpr int64_t kStreamedPrefillChunk = 4096, kSharedStreamedPrefillChunk = 2048;
+constexpr int64_t kPrefixPart = 16;  // of the budget, for computed prefixes that nobody gave a size
+constexpr int64_t kMaxBlocks = int64_t{1} << 20;
 constexpr int64_t kApartRows = 32;          // rows that meet their experts in the order in which those arrive
+constexpr int64_t kTokenTextBytes = 80;     // of a token, for answers of a given form; servers are asked for those
 constexpr int64_t kThreadBytes = 64 << 10;  // stack of a thread that reads
 constexpr int64_t kLeastContext = 256;      // of those that we choose
 constexpr int64_t kLogitRows = 32;          // rows whose logits are computed at once when every position is asked for
@@ -54,7 +57,8 @@ int64_t process_bytes(const model::ModelSpec& spec, const MemoryPlan& plan) {
   const int64_t per_sequence =
       kStreamBytes + plan.kv.capacity * per_position + n_experts * static_cast<int64_t>(sizeof(uint32_t));
   return platform::rss_bytes() + kGrowthBytes + n_experts * kExpertBytes + plan.kv.n_slots * per_sequence +
-         sampling::SamplerScratch::bytes(spec.vocab_size) + plan.readers.threads * kThreadBytes;
+         sampling::SamplerScratch::bytes(spec.vocab_size) + plan.readers.threads * kThreadBytes +
+         (plan.kv.n_slots > 1 ? spec.vocab_size * kTokenTextBytes : 0);
 }
 
 // What this version cannot do is refused, not ignored.
@@ -189,10 +193,30 @@ class Planner {
     plan_.readers.threads = 0;
     plan_.process_bytes = process_bytes(spec_, plan_);
     plan_.expert_bytes = plan_.expert_bytes_total;
+    set_prefixes(settings_.prefix_cache_bytes > 0 ? settings_.prefix_cache_bytes : 0);
     plan_.slots = slots_of(plan_.expert_bytes_total);
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, 16);
     if (weights_.experts().empty()) plan_.minimum_bytes = with_room_to_spare(plan_.planned_bytes());
-    return plan_.planned_bytes() <= plan_.budget_bytes;
+    if (plan_.planned_bytes() > plan_.budget_bytes) return false;
+    if (settings_.prefix_cache_bytes < 0)
+      set_prefixes(std::min(plan_.budget_bytes / kPrefixPart, plan_.budget_bytes - plan_.planned_bytes()));
+    return true;
+  }
+
+  // Whole blocks, and where a model has recurrent state, as many bytes for snapshots of it.
+  void set_prefixes(int64_t bytes) {
+    plan_.prefixes = {};
+    plan_.prefix_bytes = 0;
+    const auto block = kv::PrefixCache::block_bytes(plan_.kv);
+    if (bytes <= 0 || !block.ok()) return;
+    kv::PrefixGeometry g{plan_.kv, plan_.states, 0, 0, settings_.prefix_folder != "off"};
+    const int64_t per_snapshot = spec_.recurrent() ? kv::PrefixCache::snapshot_bytes(plan_.states) : 0;
+    g.n_snapshots = per_snapshot > 0 ? static_cast<int>(bytes / 2 / per_snapshot) : 0;
+    g.n_blocks = static_cast<int>(std::min<int64_t>((bytes - g.n_snapshots * per_snapshot) / *block, kMaxBlocks));
+    const auto all = kv::PrefixCache::bytes(g);
+    if (g.n_blocks == 0 || (spec_.recurrent() && g.n_snapshots == 0) || !all.ok()) return;
+    plan_.prefixes = std::move(g);
+    plan_.prefix_bytes = *all;
   }
 
   void begin_streaming() {
@@ -203,6 +227,7 @@ class Planner {
         std::ceil(std::max(0.0, settings_.prefetch_weight) * static_cast<double>(spec_.moe.router.top_k)));
     plan_.reader_bytes = store::ExpertReaders::staging_bytes(weights_.experts(), plan_.readers);
     plan_.process_bytes = process_bytes(spec_, plan_);
+    set_prefixes(settings_.prefix_cache_bytes > 0 ? settings_.prefix_cache_bytes : 0);
     set_slots(0);
     plan_passes(chunk_of(kLeastPrefillChunk));
   }
@@ -221,6 +246,8 @@ class Planner {
   void plan_streaming() {
     begin_streaming();
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedStreamedPrefillChunk : kStreamedPrefillChunk, 8);
+    if (settings_.prefix_cache_bytes < 0)
+      set_prefixes(std::min(plan_.budget_bytes / kPrefixPart, (plan_.budget_bytes - plan_.planned_bytes()) / 2));
     set_slots(std::min(allowed_, plan_.budget_bytes - (plan_.planned_bytes() - plan_.expert_bytes)));
     if (plan_.expert_bytes > allowed_)
       plan_.note += (plan_.note.empty() ? "" : "; ") + std::string("expert_memory allows ") + mebibytes(allowed_) +

@@ -13,6 +13,7 @@
 #include "compute/backend.h"
 #include "engine/settings.h"
 #include "kv/kv_cache.h"
+#include "kv/prefix_cache.h"
 #include "kv/state_cache.h"
 #include "model/decoder.h"
 #include "model/weights.h"
@@ -28,6 +29,7 @@ struct MemoryPlan {
   int64_t expert_bytes = 0;        ///< of the experts that have room: all, or the slots
   int64_t expert_bytes_total = 0;  ///< of all
   int64_t kv_bytes = 0;            ///< keys, values and recurrent state
+  int64_t prefix_bytes = 0;        ///< computed prefixes
   int64_t workspace_bytes = 0;     ///< activations and tables of the decoder
   int64_t scratch_bytes = 0;       ///< of the kernels
   int64_t reader_bytes = 0;        ///< of the threads that read experts; 0 unless experts stream
@@ -36,14 +38,14 @@ struct MemoryPlan {
   int64_t peak_so_far = 0;         ///< of the process, before anything of the above is there
 
   int64_t planned_bytes() const {
-    const int64_t while_running = kv_bytes + workspace_bytes;
+    const int64_t while_running = kv_bytes + prefix_bytes + workspace_bytes;
     return std::max(peak_so_far, process_bytes + dense_bytes + expert_bytes + scratch_bytes + reader_bytes +
                                      std::max(staging_bytes, while_running));
   }
 
   /// What is neither weights nor keys, values, workspace and scratch.
   int64_t rest_bytes() const {
-    return planned_bytes() - dense_bytes - expert_bytes - kv_bytes - workspace_bytes - scratch_bytes;
+    return planned_bytes() - dense_bytes - expert_bytes - kv_bytes - prefix_bytes - workspace_bytes - scratch_bytes;
   }
 
   bool streams = false;       ///< not every expert has room: the others are read when they are wanted
@@ -56,6 +58,7 @@ struct MemoryPlan {
   model::DecoderLimits decoder_limits;
   kv::KvGeometry kv;
   kv::StateGeometry states;
+  kv::PrefixGeometry prefixes;
   compute::BackendOptions backend;
 };
 

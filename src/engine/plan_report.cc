@@ -75,7 +75,9 @@ void add_plan(const MemoryPlan& plan, const Settings& settings, Json& json) {
   json.set("dense_bytes", plan.dense_bytes);
   json.set("kv_bytes", plan.kv_bytes);
   json.set("workspace_bytes", workspace);
-  json.set("process_bytes", plan.planned_bytes() - plan.dense_bytes - plan.expert_bytes - plan.kv_bytes - workspace);
+  json.set("prefix_bytes", plan.prefix_bytes);
+  json.set("process_bytes",
+           plan.planned_bytes() - plan.dense_bytes - plan.expert_bytes - plan.kv_bytes - plan.prefix_bytes - workspace);
   json.set("expert_bytes_total", plan.expert_bytes_total);
   json.set("expert_bytes_resident", plan.expert_bytes);
   json.set("expert_slots", plan.slots.slots());

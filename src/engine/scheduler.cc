@@ -9,7 +9,8 @@ namespace {
 constexpr double kPatience = 4;
 
 bool ready(const Sequence& sequence) {
-  return !sequence.ended && (sequence.sink != nullptr || sequence.stream.has_room());
+  const int64_t echoes = sequence.request.echo ? sequence.n_prompt() - sequence.n_echoed : 0;
+  return !sequence.ended && (sequence.sink != nullptr || sequence.stream.has_room(static_cast<size_t>(echoes)));
 }
 
 bool due_before(const Sequence& a, const Sequence& b) { return a.due_seconds < b.due_seconds; }
@@ -74,17 +75,16 @@ double Scheduler::backlog_rows(const std::string& client) const {
   return static_cast<double>(rows);
 }
 
-void Scheduler::admit(kv::KvCache& cache, const std::function<bool(Sequence&)>& may_start) {
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (may_start && !may_start(**it)) {
-      ++it;
-      continue;
-    }
-    const int slot = cache.take_slot();
-    if (slot < 0) return;
-    (*it)->slot = slot;
+void Scheduler::admit(kv::KvCache& cache, const std::function<size_t(const Waiting&)>& pick,
+                      const std::function<void(Sequence&)>& started) {
+  while (!waiting_.empty() && cache.has_free_slot()) {
+    const size_t chosen = pick ? pick(waiting_) : 0;
+    if (chosen == kNobody) return;
+    const auto it = waiting_.begin() + static_cast<ptrdiff_t>(chosen);
     running_.push_back(std::move(*it));
-    it = waiting_.erase(it);
+    waiting_.erase(it);
+    running_.back()->slot = cache.take_slot();
+    if (started) started(*running_.back());
   }
 }
 
@@ -116,22 +116,22 @@ const PassPlan& Scheduler::plan_prefill(int64_t max_rows) {
   std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) { return due_before(*a, *b); });
   int64_t left = std::min(max_rows, limits_.prefill_chunk);
   for (Sequence* sequence : prompts_) {
-    const int64_t rows = std::min(left, sequence->n_prompt() - sequence->n_computed);
+    const int64_t end = sequence->next_cut > sequence->n_computed ? sequence->next_cut : sequence->n_prompt();
+    const int64_t rows = std::min(left, end - sequence->n_computed);
     if (rows > 0) prefill_.add(*sequence, rows);
     left -= rows;
   }
   return prefill_;
 }
 
-void Scheduler::remove_ended(kv::KvCache& cache) {
+size_t Scheduler::remove_ended(kv::KvCache& cache) {
   const auto gone = [&](const std::shared_ptr<Sequence>& sequence) {
     if (!sequence->ended || prefill_.contains(*sequence)) return false;
     if (sequence->slot >= 0) cache.release_slot(sequence->slot);
     sequence->slot = -1;
     return true;
   };
-  std::erase_if(running_, gone);
-  std::erase_if(waiting_, gone);
+  return std::erase_if(running_, gone) + std::erase_if(waiting_, gone);
 }
 
 std::vector<std::shared_ptr<Sequence>> Scheduler::all() const {

@@ -61,9 +61,12 @@ class Scheduler {
 
   /// `seconds_per_row`: what a row of a prompt takes at present.
   void add(std::shared_ptr<Sequence> sequence, double seconds_per_row);
-  /// Gives free slots to waiting sequences. `may_start`: asked about each in turn; false lets it wait and the next one
-  /// go.
-  void admit(kv::KvCache& cache, const std::function<bool(Sequence&)>& may_start = {});
+  static constexpr size_t kNobody = static_cast<size_t>(-1);
+  using Waiting = std::deque<std::shared_ptr<Sequence>>;
+  /// Gives free slots to waiting sequences, as long as there are any. `pick` chooses among those that wait, which are
+  /// in the order of their due times; kNobody: nobody may start now. `started` is called with who got a slot.
+  void admit(kv::KvCache& cache, const std::function<size_t(const Waiting&)>& pick = {},
+             const std::function<void(Sequence&)>& started = {});
   bool has_work() const;
 
   /// One row of each sequence that is ready for a token; empty when none is. Valid until the next call.
@@ -78,17 +81,18 @@ class Scheduler {
 
   /// Takes out the sequences that have ended and frees their slots. One that the prefill pass computes keeps its slot
   /// until that is over.
-  void remove_ended(kv::KvCache& cache);
+  /// How many that were.
+  size_t remove_ended(kv::KvCache& cache);
   /// All sequences, running and waiting.
   std::vector<std::shared_ptr<Sequence>> all() const;
   const std::vector<std::shared_ptr<Sequence>>& running() const { return running_; }
-  const std::deque<std::shared_ptr<Sequence>>& waiting() const { return waiting_; }
+  const Waiting& waiting() const { return waiting_; }
 
  private:
   double backlog_rows(const std::string& client) const;
 
   SchedulerLimits limits_;
-  std::deque<std::shared_ptr<Sequence>> waiting_;  // by due time
+  Waiting waiting_;  // by due time
   std::vector<std::shared_ptr<Sequence>> running_;
   std::vector<Sequence*> prompts_;  // scratch
   size_t turn_ = 0;                 // where the next step's decode rows begin

@@ -15,6 +15,7 @@
 #include "engine/request.h"
 #include "engine/statistics.h"
 #include "engine/token_stream.h"
+#include "sampling/constraint.h"
 #include "sampling/sampler.h"
 #include "text/detokenizer.h"
 
@@ -55,9 +56,14 @@ class Sequence {
   double due_seconds = 0;          ///< in whose order prompts are computed (scheduler.h), of Clock
   bool started = false;            ///< it has got a slot, and the caller knows
   int64_t n_cached = 0;            ///< prompt tokens that an earlier sequence had computed
+  int64_t next_cut = 0;            ///< a prefill pass ends here, to keep its state; not beyond n_computed: nowhere
+  int64_t last_cut = 0;            ///< likewise, after that
+  int64_t start_by = -1;           ///< the admission by which it must start (admission.cc); -1: not known yet
+  std::vector<float> profile;      ///< Affinity::Profile of its prompt
   int64_t n_echoed = 0;            ///< prompt tokens whose events were sent
   EvaluationSink* sink = nullptr;  ///< set: an evaluation, nothing is sampled
   std::optional<sampling::Sampler> sampler;
+  std::optional<sampling::ConstraintState> constraint;
   std::optional<text::Detokenizer> detokenizer, echo_detokenizer;
   std::optional<text::StopMatcher> stop_matcher;
   SequenceStatistics stats;

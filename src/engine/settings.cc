@@ -100,6 +100,29 @@ Status prefetch_weight_row(const SettingRow& row, std::string_view value, Settin
   return {};
 }
 
+Status prefix_cache_row(const SettingRow& row, std::string_view value, Settings& settings) {
+  settings.prefix_cache_bytes = value == "auto" ? -1 : value == "off" ? 0 : parse_bytes(value);
+  return value == "auto" || settings.prefix_cache_bytes >= 0 ? Status{} : out_of_range(row, value);
+}
+
+Status prefix_disk_row(const SettingRow& row, std::string_view value, Settings& settings) {
+  settings.prefix_disk_bytes = parse_bytes(value);
+  return settings.prefix_disk_bytes > 0 ? Status{} : out_of_range(row, value);
+}
+
+Status prefix_folder_row(const SettingRow& row, std::string_view value, Settings& settings) {
+  if (value.empty()) return out_of_range(row, value);
+  settings.prefix_folder = std::string(value);
+  return {};
+}
+
+Status step_miss_seconds_row(const SettingRow& row, std::string_view value, Settings& settings) {
+  double seconds = 0;
+  if (!parse_number(value, seconds) || !(seconds > 0 && seconds <= 86400)) return out_of_range(row, value);
+  settings.step_miss_seconds = seconds;
+  return {};
+}
+
 Status prefill_share_row(const SettingRow& row, std::string_view value, Settings& settings) {
   double share = 0;
   if (!parse_number(value, share) || !(share >= 0.01 && share <= 100)) return out_of_range(row, value);
@@ -149,6 +172,21 @@ constexpr std::array kRows = {
                "with lfu, an expert that was activated more often than this stays", lfu_threshold_row},
     SettingRow{"heat_file", "path", "auto", "auto, off, or a path", "where activation counts are kept between runs",
                heat_file_row},
+    SettingRow{
+        "batching", "choice", "routing", "fifo or routing",
+        "who goes first when experts stream and requests wait: fifo, in the order of due times; routing, those whose "
+        "experts are in memory, within a bound",
+        choice_row<&Settings::batching>},
+    SettingRow{
+        "step_miss_seconds", "number", "2", "more than 0, to 86400",
+        "another request waits while a step with it would, by what was measured, spend longer on reading experts",
+        step_miss_seconds_row},
+    SettingRow{"prefix_cache", "bytes", "off", "off, auto, or a size such as 512M",
+               "memory for the beginnings of prompts that were computed already; auto: up to a sixteenth of the budget",
+               prefix_cache_row},
+    SettingRow{"prefix_folder", "path", "off", "off, or a path",
+               "a folder where computed beginnings are kept, too, for later runs", prefix_folder_row},
+    SettingRow{"prefix_disk", "bytes", "4G", "a size such as 4G", "bytes that prefix_folder may take", prefix_disk_row},
     SettingRow{"prefetch_weight", "number", "auto", "auto, or 0 to 1",
                "read predicted experts ahead while the disk is idle", prefetch_weight_row},
     SettingRow{"mmap_exec", "boolean", "false", "true or false", "accepted; weights are never mapped executable",

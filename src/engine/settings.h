@@ -31,6 +31,11 @@ struct Settings {
   std::string expert_cache_policy = "auto";
   int64_t lfu_threshold = 100;
   std::string heat_file = "auto";
+  std::string batching = "routing";
+  double step_miss_seconds = 2;
+  int64_t prefix_cache_bytes = 0;  ///< -1: auto
+  std::string prefix_folder = "off";
+  int64_t prefix_disk_bytes = int64_t{4} << 30;
   double prefetch_weight = -1;  ///< -1: auto
   bool mmap_exec = false;
   int stream_count = 8;

@@ -66,7 +66,9 @@ Status Engine::decode_pass() {
   const Clock::time_point start = Clock::now();
   COLIBRI_ASSIGN(const Rows hidden, decoder_->forward(Lane::kDecode, plan.batch(), &*routing_));
   pacing_->decoded(seconds_between(start, Clock::now()));
-  charge_pass(Cause::kDecode, Cause::kDecodeWait, credit_reading(plan, waited));
+  const double waits = credit_reading(plan, waited);
+  wait_per_row_ += 0.1 * (waits / static_cast<double>(plan.segments().size()) - wait_per_row_);
+  charge_pass(Cause::kDecode, Cause::kDecodeWait, waits);
   finish_rows(plan);
   sample_and_emit(plan, hidden);
   charge(Cause::kSampling);
@@ -138,6 +140,7 @@ void Engine::finish_rows(const PassPlan& plan) {
     sequence.n_computed += segment.rows.n_rows;
     if (segment.prefill) sequence.stats.prefill.tokens += segment.rows.n_rows;
     if (segment.prefill && segment.complete) states_->checkpoint(sequence.slot, sequence.n_computed);
+    if (prefixes_) keep_prefix(segment);
   }
 }
 
@@ -174,6 +177,7 @@ void Engine::run() {
     keep_within_limit();
     drop_cancelled();
     admit();
+    charge(Cause::kPrefix);
     step();
     reap();
   }
@@ -185,15 +189,16 @@ void Engine::run() {
 // Takes over what was submitted; false when the engine closes. Between requests the store may read ahead.
 bool Engine::wait_for_work() {
   constexpr std::chrono::milliseconds kTendEvery(5);
-  const auto ready = [this] { return stop_ || poked_ || !incoming_.empty() || scheduler_->has_work(); };
+  const auto ready = [this] { return stop_ || poked_ || slot_freed_ || !incoming_.empty() || scheduler_->has_work(); };
   std::unique_lock lock(mutex_);
   while (!ready()) {
     lock.unlock();
-    const bool more = experts_ && experts_->tend();
+    const bool saving = tend_prefixes();
+    const bool more = (experts_ && experts_->tend()) || saving;
     lock.lock();
     more ? static_cast<void>(wake_.wait_for(lock, kTendEvery, ready)) : wake_.wait(lock, ready);
   }
-  poked_ = false;
+  poked_ = slot_freed_ = false;
   for (auto& sequence : incoming_) scheduler_->add(std::move(sequence), pacing_->seconds_per_row(spec().n_layers()));
   incoming_.clear();
   return !stop_;
@@ -211,25 +216,6 @@ void Engine::keep_within_limit() {
   if (given > 0 && log_)
     log_(1, "the memory limit was lowered: " + std::to_string(given) + " bytes of the expert cache were given back, " +
                 std::to_string(-headroom) + " were over it");
-}
-
-// Gives free slots to those who wait, and tells them.
-void Engine::admit() {
-  scheduler_->admit(*cache_);
-  int64_t positions = 0;
-  for (const auto& sequence : scheduler_->running()) {
-    positions += sequence->n_computed;
-    if (sequence->started) continue;
-    sequence->started = true;
-    metrics_.queue.observe(sequence->stats.elapsed());
-    if (sequence->sink != nullptr) continue;
-    TokenEvent& event = new_event(EventKind::kProgress, *sequence);
-    event.prompt_done = sequence->n_computed;
-    sequence->stream.push(event);
-  }
-  metrics_.running.set(static_cast<int64_t>(scheduler_->running().size()));
-  metrics_.waiting.set(static_cast<int64_t>(scheduler_->waiting().size()));
-  metrics_.positions.set(positions);
 }
 
 void Engine::drop_cancelled() {
@@ -268,6 +254,9 @@ bool Engine::concerns(const ScheduledSegment& segment, const Error& error) const
   return routing_->chose(segment, experts_->last_failure()->second);
 }
 
-void Engine::reap() { scheduler_->remove_ended(*cache_); }
+// Who waits may have a slot now.
+void Engine::reap() {
+  if (scheduler_->remove_ended(*cache_) > 0) slot_freed_ = !scheduler_->waiting().empty();
+}
 
 }  // namespace colibri::engine

@@ -19,9 +19,9 @@ TokenStream::TokenStream(size_t capacity, int top) : ring_(capacity) {
   }
 }
 
-bool TokenStream::has_room() const {
+bool TokenStream::has_room(size_t more) const {
   const std::lock_guard lock(mutex_);
-  return size_ + 2 <= ring_.size();
+  return size_ + 2 + more <= ring_.size();
 }
 
 void TokenStream::push(const TokenEvent& event) {

@@ -42,8 +42,8 @@ class TokenStream {
   /// `top`: most probable tokens that an event may carry.
   explicit TokenStream(size_t capacity, int top = 0);
 
-  /// Producer: whether two more events (a token and the end) fit.
-  bool has_room() const;
+  /// Producer: whether two more events (a token and the end) fit, and `more`.
+  bool has_room(size_t more = 0) const;
   /// Producer. REQUIRES: room; only kEnd may use the last place.
   void push(const TokenEvent& event);
   /// Consumer: the next event into `event`; false when none came within timeout_ms (-1: waits for ever).

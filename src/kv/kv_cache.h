@@ -41,6 +41,7 @@ class KvCache {
   static Result<KvCache> create(const KvGeometry& geometry);
 
   int64_t capacity() const { return geometry_.capacity; }
+  bool has_free_slot() const { return !free_slots_.empty(); }
   /// A free slot, or -1.
   int take_slot();
   void release_slot(int slot);

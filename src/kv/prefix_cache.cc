@@ -188,7 +188,6 @@ bool PrefixCache::keep(Walk& walk, int slot, const KvCache& cache) {
     return false;
   }
   layout_.copy_out(cache, slot, walk.position, pool_.data(block).data());
-  pool_.block(block).saved = disk_ && disk_->stored(name) != Stored::kNothing;
   ++statistics_.inserted;
   advance(walk, name, block);
   return true;
@@ -201,12 +200,10 @@ void PrefixCache::snapshot(const PrefixScope& scope, std::span<const TokenId> to
   while (step(walk)) {
   }
   if (walk.last == kNone || walk.position != static_cast<int64_t>(tokens.size())) return;
-  PrefixPool::Block& block = pool_.block(walk.last);
-  const bool there = block.snapshot != kNone;
+  const bool there = pool_.block(walk.last).snapshot != kNone;
   const int snapshot = pool_.take_snapshot(walk.last);
   if (there || snapshot == kNone) return pool_.touch_snapshot(walk.last);
   states.save(slot, pool_.snapshot(snapshot));
-  block.saved = disk_ && disk_->stored(block.hash) == Stored::kBlockAndState;
 }
 
 // ---- the disk
@@ -273,10 +270,8 @@ void PrefixCache::finish(const PrefixDisk::Done& done) {
   --block.n_pins;
   if (done.job.write) {
     --n_writing_;
-    block.saved = done.ok && block.snapshot == done.job.snapshot;  // a snapshot may have come meanwhile
   } else if (done.ok && (block.parent == kNone || pool_.block(block.parent).state == State::kReady)) {
     block.state = State::kReady;
-    block.saved = true;
   } else {
     pool_.give_up(b);
   }
@@ -292,7 +287,9 @@ void PrefixCache::used_again(int block) {
 
 void PrefixCache::want(int b) {
   PrefixPool::Block& block = pool_.block(b);
-  if (block.state != State::kReady || block.saved || block.wanted || block.n_pins > 0) return;
+  if (block.state != State::kReady || block.wanted || block.n_pins > 0) return;
+  const Stored needed = block.snapshot == kNone ? Stored::kBlock : Stored::kBlockAndState;
+  if (disk_->stored(block.hash) >= needed) return;
   block.wanted = true;
   ++n_wanted_;
 }
@@ -315,11 +312,15 @@ void PrefixCache::write_wanted() {
   }
 }
 
-int64_t PrefixCache::save() {
-  if (!disk_) return 0;
+void PrefixCache::save() {
+  if (!disk_) return;
   tend();
   for (int b = pool_.newest(); b != kNone; b = pool_.block(b).older) want(b);
   write_wanted();
+}
+
+int64_t PrefixCache::unsaved() {
+  tend();
   return n_wanted_ + n_writing_;
 }
 

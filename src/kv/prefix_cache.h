@@ -85,10 +85,11 @@ class PrefixCache {
   /// Takes over what the disk has finished, and gives it more to write. Cheap; to be called every step. The others call
   /// it as well.
   void tend();
-  /// Asks for all blocks that the disk does not have yet to be written. How many still wait or are being written: 0
-  /// when all are there, or when the disk takes no more.
-  int64_t save();
-  /// Waits until the disk has finished something, at most so long: for a shutdown between calls of save().
+  /// Asks for all blocks that the disk does not have to be written.
+  void save();
+  /// Blocks that wait to be written or are being written; 0 also when the disk takes no more. Does what tend() does.
+  int64_t unsaved();
+  /// Waits until the disk has finished something, at most so long: for a shutdown, between calls of unsaved().
   void wait_for_disk(int timeout_ms);
 
   PrefixStatistics statistics() const;

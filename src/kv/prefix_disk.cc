@@ -250,6 +250,7 @@ bool PrefixDisk::write(const Job& job) {
 }
 
 bool PrefixDisk::read(const Job& job) {
+  if (!reads()) return false;
   const PrefixPool::Block& block = pool_.block(job.block);
   const std::span<TokenId> tokens = std::span(read_tokens_).first(static_cast<size_t>(block.end));
   pool_.prefix_tokens(job.block, tokens);

@@ -40,7 +40,7 @@ struct PrefixDiskStatistics {
   bool writing = true, reading = true;
 };
 
-/// What a file is good for.
+/// What a file is good for; more is greater.
 enum class Stored : uint8_t { kNothing, kBlock, kBlockAndState };
 
 class PrefixDisk {

@@ -61,6 +61,22 @@ TEST_F(PrefixDiskTest, PrefixesOutliveTheProcess) {
   }
 }
 
+// The folder may have lost it, to make room or to others.
+TEST_F(PrefixDiskTest, WhatIsUsedAgainAndGoneFromTheFolderIsWrittenAgain) {
+  save(prompt_of(200, 1));
+  int64_t all = 0;
+  for (const std::string& name : files()) all += static_cast<int64_t>(bytes(name).size());
+  options.folder_bytes = all;
+  TestModel model(options);
+  model.run(prompt_of(200, 1));
+  model.run(prompt_of(200, 2));
+  model.save();
+  EXPECT_EQ(restored(prompt_of(200, 1)), 0);
+  model.run(prompt_of(200, 1));
+  model.save();
+  EXPECT_EQ(files().size(), 3u);
+}
+
 TEST_F(PrefixDiskTest, StatesOfRecurrentModelsToo) {
   options.states = {20, 0, 3};
   save(prompt_of(500));
@@ -169,8 +185,9 @@ TEST_F(PrefixDiskTest, WhatAnotherProcessRemovedIsAMiss) {
   for (const std::string& name : files()) std::filesystem::remove(path(name));
   EXPECT_EQ(model.run(prompt_of(200)), 0);
   EXPECT_TRUE(model.logged().empty());
-  EXPECT_EQ(model.prefixes->statistics().disk.files, 0);
+  while (model.prefixes->statistics().disk.files > 0) model.prefixes->wait_for_disk(10);  // all were found to be gone
   model.save();
+  EXPECT_EQ(files().size(), 3u) << "written again";
   EXPECT_EQ(restored(prompt_of(200)), 192);
 }
 
@@ -181,7 +198,7 @@ TEST_F(PrefixDiskTest, FilesOfOthersStayWhateverTheirNames) {
   std::filesystem::create_directory(path(std::string(32, 'b') + ".prefix"));
   std::filesystem::create_symlink("notes.txt", path(std::string(32, 'c') + ".prefix"));
   ASSERT_EQ(::mkfifo(path(std::string(32, 'd') + ".prefix").c_str(), 0600), 0);
-  options.folder_bytes = 30000;
+  options.folder_bytes = 60000;
   save(prompt_of(200, 1));
   save(prompt_of(200, 2));
   for (const std::string& name : odd) EXPECT_EQ(bytes(name).size(), 1000u) << name;
@@ -264,12 +281,14 @@ TEST_F(PrefixDiskTest, WhatAWriterLeftWhenItWasKilledIsRemovedAndWhatIsBeingWrit
   EXPECT_TRUE(alive->commit().ok());
 }
 
-// What a test process does until it is killed. Fixed prompts, so that the next one finds what this one wrote.
-[[noreturn]] void write_until_killed(const TestModelOptions& options) {
+// What a test process does until it is killed. Fixed prompts, so that the next one finds what this one wrote. It says
+// when the first is on the disk.
+[[noreturn]] void write_until_killed(const TestModelOptions& options, int say) {
   TestModel model(options);
   for (int i = 0;; ++i) {
     model.run(prompt_of(400, i % 8));
     model.save();
+    if (i == 0 && ::write(say, "", 1) != 1) std::abort();
     model.prefixes.reset();
     model.prefixes = PrefixCache::create(model.geometry(), options.identity).value();
     PrefixDiskOptions disk{options.folder, options.folder_bytes, {}, {}};
@@ -283,9 +302,15 @@ TEST_F(PrefixDiskTest, AKilledWriterLeavesWholeFilesOrNone) {
   std::minstd_rand random(1);
   int64_t restored_in_all = 0;
   for (int round = 0; round < 25; ++round) {
+    int said[2];
+    ASSERT_EQ(::pipe(said), 0);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
-    if (child == 0) write_until_killed(options);
+    if (child == 0) write_until_killed(options, said[1]);
+    ::close(said[1]);
+    char one = 0;
+    ASSERT_EQ(::read(said[0], &one, 1), 1);
+    ::close(said[0]);
     ::usleep(1000 + static_cast<useconds_t>(random() % 15000));
     ::kill(child, SIGKILL);
     int status = 0;
@@ -322,7 +347,6 @@ TEST_F(PrefixDiskTest, ManyMayWriteReadAndRemoveAtOnce) {
 
 // Run by tests/test_prefix_disk.py with a disk that fails: every prompt is computed right, and one line says why.
 TEST_F(PrefixDiskTest, WorksOnADiskThatFails) {
-  if (const char* given = std::getenv("PREFIX_TEST_FOLDER")) options.folder = given;
   options.states = {20};
   std::string said;
   for (int i = 0; i < 3; ++i) {

@@ -47,8 +47,7 @@ class PrefixPool {
     std::array<char, PrefixScope::kMaxKeyBytes> key{};
 
     State state = State::kFree;
-    bool saved = false;   ///< the disk has it, and its snapshot if it has one
-    bool wanted = false;  ///< is to be written
+    bool wanted = false;  ///< waits to be written
     int n_children = 0;
     int n_pins = 0;
     int snapshot = kNone;

@@ -167,7 +167,7 @@ class TestModel {
   }
   /// Everything computed so far is on the disk, or the disk takes no more.
   void save() {
-    while (prefixes->save() > 0) prefixes->wait_for_disk(100);
+    for (prefixes->save(); prefixes->unsaved() > 0;) prefixes->wait_for_disk(100);
   }
   const PrefixGeometry& geometry() const { return geometry_; }
 

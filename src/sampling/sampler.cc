@@ -7,29 +7,10 @@
 #include <limits>
 #include <string>
 
+#include "sampling/exponential.h"
+
 namespace colibri::sampling {
 namespace {
-
-// exp(x) for x <= 0 from additions and multiplications alone: x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor
-// polynomial of degree 11 in r. Relative error below 1e-14. Below -50 the result is 0: so little, even a million times,
-// is less than the draw can resolve. No branches, so that compilers can do several at once.
-double exp_of_negative(double x) {
-  constexpr double kInvLn2 = 1.44269504088896338700;
-  constexpr double kLn2High = 6.93147180369123816490e-01;  // few bits: n * kLn2High is exact
-  constexpr double kLn2Low = 1.90821492927058770002e-10;
-  constexpr double kRounder = 6755399441055744.0;  // 1.5 * 2^52: what is added to it gets rounded to an integer
-  const double bounded = x > -50.0 ? x : -50.0;
-  const double shifted = bounded * kInvLn2 + kRounder;
-  const double n = shifted - kRounder;
-  const double r = (bounded - n * kLn2High) - n * kLn2Low;
-  double sum = 1.0 / 39916800;
-  for (const double c :
-       {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0}) {
-    sum = sum * r + c;
-  }
-  const double power_of_two = std::bit_cast<double>((std::bit_cast<uint64_t>(shifted) + 1023) << 52);
-  return x > -50.0 ? sum * power_of_two : 0.0;
-}
 
 struct Bound {
   const char* name;
@@ -103,6 +84,18 @@ TokenId argmax(std::span<const float> logits) {
   return best;
 }
 
+TokenId argmax(std::span<const float> logits, const TokenMask& allowed) {
+  TokenId best = -1;
+  float largest = kNever;
+  allowed.for_each([&](TokenId id) {
+    const auto i = static_cast<size_t>(id);
+    if (i >= logits.size() || std::isnan(logits[i]) || (best >= 0 && !(logits[i] > largest))) return;
+    best = id;
+    largest = logits[i];
+  });
+  return best;
+}
+
 Sampler::Sampler(SamplingParams params, int32_t vocab_size) : params_(std::move(params)), vocab_size_(vocab_size) {
   uint64_t seed = params_.seed;
   for (uint64_t& word : state_) word = split_mix(seed);
@@ -125,16 +118,19 @@ void Sampler::observe_prompt(std::span<const TokenId> prompt) {
   }
 }
 
-Result<TokenId> Sampler::sample(std::span<const float> logits, SamplerScratch& scratch) {
+Result<TokenId> Sampler::sample(std::span<const float> logits, SamplerScratch& scratch, const TokenMask* allowed) {
   logits = logits.first(std::min(logits.size(), static_cast<size_t>(vocab_size_)));
   TokenId id = -1;
   if (params_.temperature == 0) {
-    id = argmax(logits);
+    id = allowed ? argmax(logits, *allowed) : argmax(logits);
     if (id >= 0 && logits[static_cast<size_t>(id)] == kNever) id = -1;
-  } else if (const size_t n = collect(logits, scratch.candidates_); n > 0) {
+  } else if (const size_t n = collect(logits, allowed, scratch.candidates_); n > 0) {
     id = draw(n, scratch);
   }
-  if (id < 0) return Error{ErrorCode::kFailed, "no token can be sampled: no logit is a number"};
+  if (id < 0) {
+    return Error{ErrorCode::kFailed, allowed ? "no token can be sampled: no logit of an allowed token is a number"
+                                             : "no token can be sampled: no logit is a number"};
+  }
   if (!seen_.empty()) {
     seen_[static_cast<size_t>(id)] = true;
     ++answer_counts_[static_cast<size_t>(id)];
@@ -158,16 +154,24 @@ float Sampler::adjusted(TokenId id, double logit) const {
   return static_cast<float>(std::clamp<double>(logit, -kLargest, kLargest));
 }
 
-// Fills `candidates`, in the order of the ids, with what can be drawn: every id whose logit is a number. Returns how
-// many.
-size_t Sampler::collect(std::span<const float> logits, std::vector<Candidate>& candidates) const {
+// Fills `candidates`, in the order of the ids, with what can be drawn: every allowed id whose logit is a number.
+// Returns how many.
+size_t Sampler::collect(std::span<const float> logits, const TokenMask* allowed,
+                        std::vector<Candidate>& candidates) const {
   const bool plain = bias_.empty() && !has_penalties_;
   size_t n = 0;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const auto id = static_cast<TokenId>(i);
-    if (std::isnan(logits[i]) || logits[i] == kNever) continue;
+  const auto add = [&](TokenId id) {
+    const auto i = static_cast<size_t>(id);
+    if (std::isnan(logits[i]) || logits[i] == kNever) return;
     const float logit = std::min(logits[i], kLargest);
     candidates[n++] = {plain ? logit : adjusted(id, logit), id};
+  };
+  if (allowed) {
+    allowed->for_each([&](TokenId id) {
+      if (static_cast<size_t>(id) < logits.size()) add(id);
+    });
+  } else {
+    for (size_t i = 0; i < logits.size(); ++i) add(static_cast<TokenId>(i));
   }
   return n;
 }

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "base/token_ids.h"
+#include "sampling/token_mask.h"
 
 namespace colibri::sampling {
 
@@ -36,6 +37,8 @@ Status validate(const SamplingParams& params);
 
 /// Index of the largest logit, the lowest index among equals. NaN is never chosen unless everything is NaN (then -1).
 TokenId argmax(std::span<const float> logits);
+/// The same among the tokens of `allowed`.
+TokenId argmax(std::span<const float> logits, const TokenMask& allowed);
 
 /// Memory that drawing needs: one for all sequences of a thread, since only one draws at a time.
 class SamplerScratch {
@@ -63,15 +66,16 @@ class Sampler {
   Sampler(SamplingParams params, int32_t vocab_size);
   /// Tells the sampler about prompt tokens, for the repetition penalty. Ids outside the vocabulary are ignored.
   void observe_prompt(std::span<const TokenId> prompt);
-  /// Chooses and remembers the next token. kFailed when no logit of the vocabulary is a number. Allocates nothing.
+  /// Chooses and remembers the next token, of those in `allowed` when it is given: the same as if all other logits had
+  /// been -infinity from the start. kFailed when none of them is a number. Allocates nothing.
   /// REQUIRES: scratch for at least this vocabulary.
-  Result<TokenId> sample(std::span<const float> logits, SamplerScratch& scratch);
+  Result<TokenId> sample(std::span<const float> logits, SamplerScratch& scratch, const TokenMask* allowed = nullptr);
 
  private:
   using Candidate = SamplerScratch::Candidate;
   static bool before(const Candidate& a, const Candidate& b);
   float adjusted(TokenId id, double logit) const;
-  size_t collect(std::span<const float> logits, std::vector<Candidate>& candidates) const;
+  size_t collect(std::span<const float> logits, const TokenMask* allowed, std::vector<Candidate>& candidates) const;
   TokenId draw(size_t n, SamplerScratch& scratch);
   double weight(const Candidate& candidate, float largest) const;
   double weigh(size_t n, float largest, SamplerScratch& scratch) const;

@@ -1,7 +1,5 @@
 #include "text/decoder.h"
 
-#include <utility>
-
 #include "text/byte_fallback.h"
 #include "text/byte_level.h"
 #include "text/component.h"
@@ -96,6 +94,30 @@ Decoder Decoder::byte_level() {
   return decoder;
 }
 
+// What stages do to one token whatever stands around it. On fused text only replacements of single characters do that.
+bool Decoder::append_bytes(std::string_view spelling, std::string& out) const {
+  std::string bytes(spelling), letters;
+  RegexWorkspace workspace;
+  for (const Stage& stage : stages_) {
+    if (stage.kind == Kind::kJoin) return false;
+    if (stage.kind == Kind::kByteLevel) {
+      letters.swap(bytes);
+      bytes.clear();
+      append_letter_bytes(letters, bytes);
+    } else if (stage.kind == Kind::kByteFallback) {
+      if (const int byte = fallback_byte(bytes); byte >= 0) bytes.assign(1, static_cast<char>(byte));
+    } else if (stage.kind == Kind::kReplace || stage.kind == Kind::kMetaspace) {
+      if (!is_valid_utf8(bytes)) continue;
+      stage.pattern.replace(bytes, stage.kind == Kind::kReplace ? stage.content : " ", workspace);
+    } else if (stage.kind == Kind::kStrip && !stage.fused) {
+      bytes.erase(0, copies_in_front(bytes, stage.content, stage.left) * stage.content.size());
+      bytes.resize(bytes.size() - copies_at_end(bytes, stage.content, stage.right) * stage.content.size());
+    }
+  }
+  out += bytes;
+  return true;
+}
+
 DecodeStream::DecodeStream(const Decoder& decoder, size_t longest)
     : decoder_(&decoder), states_(decoder.stages_.size()) {
   for (State& state : states_) {
@@ -105,21 +127,6 @@ DecodeStream::DecodeStream(const Decoder& decoder, size_t longest)
 }
 
 void DecodeStream::push(std::string_view spelling, std::string& out) { feed(0, spelling, out); }
-
-void DecodeStream::append_bytes(std::string_view spelling, std::string& out) {
-  using Kind = Decoder::Kind;
-  std::string bytes(spelling), letters;
-  for (size_t stage = 0; stage < states_.size(); ++stage) {
-    const Decoder::Stage& what = decoder_->stages_[stage];
-    const int byte = what.kind == Kind::kByteFallback ? fallback_byte(bytes) : -1;
-    if (byte >= 0) return out.push_back(static_cast<char>(byte));
-    if (what.kind == Kind::kByteLevel) append_letter_bytes(std::exchange(bytes, {}), letters), bytes.swap(letters);
-    // Strip and the dropping of the first blank concern the ends of a text.
-    if (what.kind == Kind::kReplace) bytes = replaced(stage, bytes, what.content);
-    if (what.kind == Kind::kMetaspace) bytes = replaced(stage, bytes, " ");
-  }
-  out.append(bytes);
-}
 
 void DecodeStream::feed(size_t stage, std::string_view token, std::string& out) {
   using Kind = Decoder::Kind;

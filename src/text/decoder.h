@@ -26,6 +26,10 @@ class Decoder {
   static Result<Decoder> parse(const Json* json);
   static Decoder byte_level();
 
+  /// Appends the bytes that a token stands for in the middle of a text (pieces of a character too). False, and nothing
+  /// is appended, when they depend on the tokens around it.
+  bool append_bytes(std::string_view spelling, std::string& out) const;
+
  private:
   friend class DecodeStream;
   enum class Kind { kByteLevel, kByteFallback, kFuse, kReplace, kStrip, kMetaspace, kJoin };
@@ -50,9 +54,6 @@ class DecodeStream {
   void push(std::string_view spelling, std::string& out);
   /// Appends what was held back. Nothing may be pushed afterwards.
   void finish(std::string& out);
-  /// Appends the bytes that one token in the middle of a text stands for; they may be a part of a character. Does not
-  /// touch what was pushed.
-  void append_bytes(std::string_view spelling, std::string& out);
 
  private:
   struct State {

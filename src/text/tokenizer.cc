@@ -79,12 +79,6 @@ std::string Tokenizer::decode(const TokenIds& ids, bool skip_special) const {
   return out;
 }
 
-std::string Tokenizer::bytes(TokenId id) const {
-  std::string out;
-  DecodeStream(tables_->decoder, 0).append_bytes(spelling(id), out);
-  return out;
-}
-
 int32_t Tokenizer::vocab_size() const { return tables_->vocab_size; }
 
 TokenId Tokenizer::find(std::string_view token) const {
@@ -100,6 +94,12 @@ std::string_view Tokenizer::spelling(TokenId id) const {
 bool Tokenizer::is_special(TokenId id) const {
   const AddedToken* added = tables_->added.find(id);
   return added && added->special;
+}
+
+std::string Tokenizer::bytes(TokenId id) const {
+  std::string out;
+  if (const std::string_view text = spelling(id); !text.empty()) tables_->decoder.append_bytes(text, out);
+  return out;
 }
 
 const std::string& Tokenizer::note() const { return tables_->note; }

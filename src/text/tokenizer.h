@@ -57,16 +57,15 @@ class Tokenizer {
   /// Text of a sequence; bytes that are no UTF-8 become U+FFFD. Ids outside the vocabulary give nothing.
   std::string decode(const TokenIds& ids, bool skip_special = false) const;
 
-  /// The bytes that a token stands for in the middle of a text, perhaps a part of a character; for a special token its
-  /// name. Empty outside the vocabulary.
-  std::string bytes(TokenId id) const;
-
   int32_t vocab_size() const;  ///< largest id + 1
   /// Id of a token by its exact text (an added token's content, or a vocabulary entry), -1 when absent.
   TokenId find(std::string_view token) const;
   /// The token's own spelling in the vocabulary (byte-level letters, not bytes); empty when absent.
   std::string_view spelling(TokenId id) const;
   bool is_special(TokenId id) const;
+  /// The bytes that a token adds in the middle of a text; may be part of a character. Empty when absent, and for all
+  /// tokens of a tokenizer whose text depends on the neighbours (it joins tokens with blanks).
+  std::string bytes(TokenId id) const;
   TokenId bos_id() const;  ///< -1 when none
   TokenId eos_id() const;  ///< -1 when none
   /// What a user should know about how it was read (a guess that had to be made); empty: nothing.

@@ -9,7 +9,7 @@
 
 #include "safetensors_writer.h"
 
-namespace colibri::common {
+namespace colibri::cli {
 namespace {
 
 namespace fs = std::filesystem;
@@ -132,4 +132,4 @@ TEST_F(OutputTest, SafetensorsHeaderThatOutgrowsItsRoomIsAnError) {
 }
 
 }  // namespace
-}  // namespace colibri::common
+}  // namespace colibri::cli

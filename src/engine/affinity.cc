@@ -1,0 +1,102 @@
+#include "engine/affinity.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace colibri::engine {
+namespace {
+
+constexpr float kSameDomain = 0.35f;  // cosine from which a request belongs to a domain
+constexpr double kMemory = 24;        // a domain's means look back at about so many requests
+constexpr float kSharpness = 8;       // of the weights by which domains share a request
+
+size_t bucket_of(TokenId id) { return (static_cast<uint32_t>(id) * 2654435761u >> 8) % Affinity::kBuckets; }
+
+float dot(const Affinity::Profile& a, const Affinity::Profile& b) {
+  float sum = 0;
+  for (size_t i = 0; i < Affinity::kBuckets; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void normalise(Affinity::Profile& p) {
+  const float length = std::sqrt(dot(p, p));
+  for (float& v : p) v = length > 0 ? v / length : 0;
+}
+
+}  // namespace
+
+Affinity::Affinity(size_t n_experts) : requests_with_(kBuckets) {
+  domains_.resize(kDomains);
+  for (Domain& domain : domains_) {
+    domain.profile.resize(kBuckets);
+    domain.experts.resize(n_experts);
+  }
+}
+
+// Square roots of counts, so that a prompt's most frequent word is not all of it, times the logarithm of how rare the
+// bucket is among requests.
+Affinity::Profile Affinity::profile(std::span<const TokenId> prompt) const {
+  Profile p(kBuckets);
+  for (const TokenId id : prompt) ++p[bucket_of(id)];
+  for (size_t i = 0; i < kBuckets; ++i) {
+    const double rarity = std::log((n_requests_ + 2) / (requests_with_[i] + 1.0));
+    p[i] = std::sqrt(p[i]) * static_cast<float>(rarity);
+  }
+  normalise(p);
+  return p;
+}
+
+Affinity::Domain* Affinity::nearest(const Profile& profile, float& similarity) {
+  Domain* best = nullptr;
+  for (Domain& domain : domains_) {
+    const float s = domain.requests > 0 ? dot(domain.profile, profile) : -1;
+    if (domain.requests <= 0 || (best != nullptr && s <= similarity)) continue;
+    best = &domain;
+    similarity = s;
+  }
+  return best;
+}
+
+// The domain that the request belongs to, or else a new one in the place of the one that was used least of late.
+Affinity::Domain& Affinity::place_for(const Profile& profile) {
+  float similarity = 0;
+  Domain* domain = nearest(profile, similarity);
+  if (domain != nullptr && similarity >= kSameDomain) return *domain;
+  Domain& least = *std::min_element(domains_.begin(), domains_.end(),
+                                    [](const Domain& a, const Domain& b) { return a.requests < b.requests; });
+  least.requests = 0;
+  std::fill(least.profile.begin(), least.profile.end(), 0.0f);
+  std::fill(least.experts.begin(), least.experts.end(), 0.0f);
+  return least;
+}
+
+void Affinity::learn(const Profile& profile, std::span<const uint32_t> activations) {
+  double total = 0;
+  for (const uint32_t n : activations) total += n;
+  if (total == 0) return;
+  Domain& domain = place_for(profile);
+  for (Domain& d : domains_) d.requests *= 1 - 1 / (kMemory * kDomains);
+  domain.requests = std::min(domain.requests + 1, kMemory);
+  const auto part = static_cast<float>(1 / domain.requests);
+  for (size_t i = 0; i < kBuckets; ++i) {
+    domain.profile[i] += part * (profile[i] - domain.profile[i]);
+    requests_with_[i] += profile[i] > 0 ? 1.0f : 0.0f;
+  }
+  normalise(domain.profile);
+  for (size_t e = 0; e < domain.experts.size(); ++e)
+    domain.experts[e] += part * (static_cast<float>(activations[e] / total) - domain.experts[e]);
+  ++n_requests_;
+}
+
+float Affinity::score(const Profile& profile) const {
+  float sum = 0, weights = 0;
+  for (const Domain& domain : domains_) {
+    if (domain.requests <= 0) continue;
+    const float weight = std::exp(kSharpness * dot(domain.profile, profile));
+    sum += weight * domain.resident;
+    weights += weight;
+  }
+  return weights > 0 ? sum / weights : 0;
+}
+
+}  // namespace colibri::engine
