@@ -128,7 +128,7 @@ class AnthropicTest(ServerTest):
 
     def test_messages_whole_and_streamed(self):
         body = {"model": "m", "max_tokens": 20, "system": "Be kind.", "messages": [{"role": "user", "content": "Hello!"}],
-                "temperature": 0}
+                "extra_body": {"temperature": 0}}
         whole = self.client.messages.create(**body)
         with self.client.messages.stream(**body) as stream:
             text = "".join(stream.text_stream)

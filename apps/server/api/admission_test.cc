@@ -71,7 +71,8 @@ TEST(ExpertFrames, TellWhatChangedAndNothingWhenNothingDid) {
   ASSERT_TRUE(first);
   EXPECT_EQ((json::array{3}), first->at("layer_numbers"));
   EXPECT_EQ(json::value(base64(std::string("\0\0\0\0\5\0\0\0", 8) + std::string(28, '\0'))), first->at("total"));
-  EXPECT_EQ(json::value(base64(std::string(18, '\0'))), first->at("activations")) << "nothing happened before the first frame";
+  EXPECT_EQ(json::value(base64(std::string(18, '\0'))), first->at("activations"))
+      << "nothing happened before the first frame";
   EXPECT_EQ(json::value(base64(std::string("\0\1", 2))), first->at("resident"));
   EXPECT_EQ(json::value(base64(std::string("\1\0", 2))), first->at("reading"));
   EXPECT_FALSE(frames.next(snapshot));
@@ -84,7 +85,8 @@ TEST(ExpertFrames, TellWhatChangedAndNothingWhenNothingDid) {
   const auto second = frames.next(snapshot);
   ASSERT_TRUE(second);
   EXPECT_FALSE(second->contains("total"));
-  EXPECT_EQ(json::value(base64(std::string("\0\0\xff\xff", 4) + std::string(14, '\0'))), second->at("activations")) << "saturates";
+  EXPECT_EQ(json::value(base64(std::string("\0\0\xff\xff", 4) + std::string(14, '\0'))), second->at("activations"))
+      << "saturates";
   EXPECT_EQ(0.75, second->at("hit_rate"));
   EXPECT_EQ(400.0, second->at("bytes_per_token"));
   EXPECT_EQ(5.0, second->at("tokens_per_second"));

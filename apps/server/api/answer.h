@@ -19,8 +19,8 @@ namespace json = common::json;
 struct Delta {
   enum class Kind : uint8_t { kContent, kReasoning, kCallBegins, kCallArguments };
   Kind kind = Kind::kContent;
-  std::string text;  ///< content, reasoning, or JSON text of arguments
-  int call = 0;      ///< of kCall...: which call, from 0
+  std::string text;      ///< content, reasoning, or JSON text of arguments
+  int call = 0;          ///< of kCall...: which call, from 0
   std::string id, name;  ///< kCallBegins
 };
 
@@ -28,7 +28,7 @@ struct TokenLogprob {
   int32_t token = -1;
   float logprob = 0;  ///< NaN: none
   std::vector<std::pair<int32_t, float>> top;
-  std::string text;   ///< what it added to the shown text
+  std::string text;  ///< what it added to the shown text
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kStopString, kLength, kToolCalls };
@@ -49,9 +49,9 @@ struct Choice {
 
 /// Seconds, of the slowest answer where there are several.
 struct Timings {
-  double queued_s = 0;   ///< from submit to the first work
-  double prompt_s = 0;   ///< from there to the first token
-  double answer_s = 0;   ///< from the first token to the last
+  double queued_s = 0;  ///< from submit to the first work
+  double prompt_s = 0;  ///< from there to the first token
+  double answer_s = 0;  ///< from the first token to the last
 };
 
 struct Usage {

@@ -1,7 +1,9 @@
-// AnswerFormat: how an answer is written, as one body or as a stream of frames. One per dialect, one object per request.
+// AnswerFormat: how an answer is written, as one body or as a stream of frames. One per dialect, one object per
+// request.
 //
-// Called by Generation on the connection's strand, in the order begin, then any of progress, piece and ping, then finish
-// for every choice, then end; or error at any time after begin. Every function returns whole frames, perhaps none.
+// Called by Generation on the connection's strand, in the order begin, then any of progress, piece and ping, then
+// finish for every choice, then end; or error at any time after begin. Every function returns whole frames, perhaps
+// none.
 #pragma once
 
 #include <memory>
@@ -15,7 +17,7 @@ namespace colibri::server {
 
 /// What is the same in all chunks of an answer.
 struct AnswerHead {
-  std::string id;       ///< without the dialect's prefix
+  std::string id;  ///< without the dialect's prefix
   std::string model;
   int64_t created = 0;  ///< unix seconds
   size_t n_choices = 1;

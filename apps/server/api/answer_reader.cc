@@ -49,8 +49,8 @@ api::Outcome<AnswerReader> AnswerReader::open(const api::TextView& text, std::st
                                               std::string_view prompt) {
   colibri_answer* handle = nullptr;
   colibri_error error{};
-  const colibri_status status = colibri_answer_open(text.handle(), request_json.data(), request_json.size(), prompt.data(),
-                                                    prompt.size(), &handle, &error);
+  const colibri_status status = colibri_answer_open(text.handle(), request_json.data(), request_json.size(),
+                                                    prompt.data(), prompt.size(), &handle, &error);
   if (status != COLIBRI_OK) return api::Error{status, error.message};
   return AnswerReader(handle);
 }

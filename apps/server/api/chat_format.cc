@@ -51,7 +51,8 @@ json::object delta_json(const Delta& delta) {
 
 json::object message_json(const Choice& choice) {
   json::object message{{"role", "assistant"}};
-  message["content"] = choice.content.empty() && !choice.calls.empty() ? json::value(nullptr) : json::value(choice.content);
+  message["content"] =
+      choice.content.empty() && !choice.calls.empty() ? json::value(nullptr) : json::value(choice.content);
   if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
   message["refusal"] = nullptr;
   if (choice.calls.empty()) return message;

@@ -48,7 +48,8 @@ void read_template_variables(Fields& fields, json::object& out) {
   const json::object* variables = fields.object("chat_template_kwargs");
   if (variables == nullptr) return;
   for (const char* taken : {"messages", "tools", "add_generation_prompt", "chat_template", "bos_token", "eos_token"})
-    if (variables->contains(taken)) fields.fail("chat_template_kwargs", std::string("\"") + taken + "\" cannot be set here");
+    if (variables->contains(taken))
+      fields.fail("chat_template_kwargs", std::string("\"") + taken + "\" cannot be set here");
   out["chat_template_kwargs"] = *variables;
 }
 
@@ -71,7 +72,8 @@ void read_logprobs(Fields& fields, GenerationOptions& options) {
 
 void refuse_what_chat_cannot(Fields& fields) {
   for (const char* name : {"functions", "function_call"}) fields.refuse(name, nullptr, "no longer in use; give tools");
-  for (const char* name : {"audio", "prediction", "web_search_options", "mm_processor_kwargs", "chat_template", "best_of"})
+  for (const char* name :
+       {"audio", "prediction", "web_search_options", "mm_processor_kwargs", "chat_template", "best_of"})
     fields.refuse(name, nullptr, "not supported; leave it out");
   fields.refuse("modalities", json::array{"text"}, "only [\"text\"] is supported");
   fields.refuse("continue_final_message", false, "not supported; leave it out");

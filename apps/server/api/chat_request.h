@@ -1,7 +1,7 @@
 // ChatRequest: a chat in any dialect, checked, as the template and the engine take it.
 //
-// /v1/chat/completions is read here; /v1/messages (messages_request.h) and /v1/responses (responses_request.h) become the
-// same. Pure.
+// /v1/chat/completions is read here; /v1/messages (messages_request.h) and /v1/responses (responses_request.h) become
+// the same. Pure.
 #pragma once
 
 #include <optional>

@@ -31,7 +31,8 @@ json::value top_json(const TokenLogprob& entry, const TokenTexts& texts) {
     out.emplace(key, logprob_json(logprob));
   };
   for (const auto& [token, logprob] : entry.top) add(token, logprob);
-  const bool among = std::any_of(entry.top.begin(), entry.top.end(), [&](const auto& t) { return t.first == entry.token; });
+  const bool among =
+      std::any_of(entry.top.begin(), entry.top.end(), [&](const auto& t) { return t.first == entry.token; });
   if (!among) add(entry.token, entry.logprob);
   return out;
 }
@@ -44,7 +45,8 @@ class CompletionFormat : public AnswerFormat {
   HttpResponse body(const std::vector<Choice>& choices, const Usage& usage, const json::object& extras) override {
     json::array written;
     for (const Choice& choice : choices)
-      written.push_back(choice_json(choice.index, choice.content, choice.logprobs, json::value(openai_finish_reason(choice.finish))));
+      written.push_back(
+          choice_json(choice.index, choice.content, choice.logprobs, json::value(openai_finish_reason(choice.finish))));
     json::object answer = envelope(std::move(written));
     answer["usage"] = openai_usage(usage);
     for (const auto& member : extras) answer[member.key()] = member.value();

@@ -26,11 +26,13 @@ void read_prompts(Fields& fields, Prompts& out) {
   if (prompt == nullptr) return fields.fail("prompt", "missing; a string, token ids, or an array of either");
   if (const json::string* text = prompt->if_string()) return add_text(fields, *text, "prompt", out);
   const json::array* list = prompt->if_array();
-  if (list == nullptr) return fields.fail("prompt", "expected a string or an array, got " + std::string(kind_of(*prompt)));
+  if (list == nullptr)
+    return fields.fail("prompt", "expected a string or an array, got " + std::string(kind_of(*prompt)));
   if (list->empty()) return fields.fail("prompt", "empty; give at least one prompt");
   if (list->front().is_number()) return add_ids(fields, *list, "prompt", out);
   if (list->size() > kMaxPrompts)
-    return fields.fail("prompt", "at most " + std::to_string(kMaxPrompts) + " prompts, got " + std::to_string(list->size()));
+    return fields.fail("prompt",
+                       "at most " + std::to_string(kMaxPrompts) + " prompts, got " + std::to_string(list->size()));
   for (size_t i = 0; i < list->size() && fields.ok(); ++i) {
     const json::value& one = (*list)[i];
     const std::string name = "prompt[" + std::to_string(i) + "]";

@@ -1,6 +1,7 @@
 // CompletionRequest: the body of POST /v1/completions, checked.
 //
-// Pure: prompts that are text become tokens later (a tokenizer is needed); prompts of token ids stay exactly as they are.
+// Pure: prompts that are text become tokens later (a tokenizer is needed); prompts of token ids stay exactly as they
+// are.
 #pragma once
 
 #include <optional>

@@ -72,8 +72,9 @@ std::shared_ptr<const json::value> ApiContext::facts() const {
 void ApiContext::read_facts() {
   const auto report = api::inspect(host.model(), false);
   auto parsed = report.ok() ? common::parse_json(*report, "inspect") : common::Outcome<json::value>(report.error());
-  if (!parsed) return log.line(LogLevel::kWarn, "what /v1/models and /props say of the model is not known: " +
-                                                    parsed.error().message);
+  if (!parsed)
+    return log.line(LogLevel::kWarn,
+                    "what /v1/models and /props say of the model is not known: " + parsed.error().message);
   const std::lock_guard lock(mutex_);
   facts_ = std::make_shared<const json::value>(*std::move(parsed));
 }
@@ -84,8 +85,8 @@ void ApiContext::log_unknown(const std::vector<std::string>& names, std::string_
       const std::lock_guard lock(mutex_);
       if (logged_.size() >= kMostLoggedNames || !logged_.insert(name).second) continue;
     }
-    log.line(LogLevel::kInfo, std::string(route) + ": \"" + name.substr(0, 100) +
-                                  "\" is not known and was ignored; this is said once");
+    log.line(LogLevel::kInfo,
+             std::string(route) + ": \"" + name.substr(0, 100) + "\" is not known and was ignored; this is said once");
   }
 }
 

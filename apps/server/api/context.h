@@ -28,8 +28,8 @@ struct ApiSettings {
   size_t max_queue = 64;      ///< requests that wait
   size_t parallel = 8;        ///< sequences that the engine runs
   int queue_timeout_s = 300;
-  int keep_alive_ms = 5000;   ///< of silence in a stream
-  int64_t max_tokens = -1;    ///< of an answer; -1: what the context holds
+  int keep_alive_ms = 5000;                ///< of silence in a stream
+  int64_t max_tokens = -1;                 ///< of an answer; -1: what the context holds
   size_t stream_buffer_bytes = 256 << 10;  ///< beyond, an answer waits for its reader
   bool expert_activations = false;         ///< in every answer
   bool prefixes_per_client = true;         ///< whether clients with different keys share computed prefixes: not

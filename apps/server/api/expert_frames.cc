@@ -32,8 +32,7 @@ std::string base64(std::string_view bytes) {
   for (size_t i = 0; i < bytes.size(); i += 3) {
     const size_t n = std::min<size_t>(3, bytes.size() - i);
     uint32_t group = 0;
-    for (size_t k = 0; k < 3; ++k)
-      group = group << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0U);
+    for (size_t k = 0; k < 3; ++k) group = group << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0U);
     for (size_t k = 0; k < 4; ++k) out += k <= n ? kLetters[group >> (18 - 6 * k) & 63] : '=';
   }
   return out;
@@ -59,7 +58,8 @@ json::object ExpertFrames::changes(const ExpertSnapshot& now) const {
   for (size_t i = 0; i < now.activations.size(); ++i)
     append_little_endian<uint16_t>(deltas, last_ ? now.activations[i] - last_->activations[i] : 0);
   const ExpertSnapshot& before = last_ ? *last_ : now;
-  const auto hits = static_cast<double>(now.hits - before.hits), misses = static_cast<double>(now.misses - before.misses);
+  const auto hits = static_cast<double>(now.hits - before.hits),
+             misses = static_cast<double>(now.misses - before.misses);
   const auto bytes = static_cast<double>(now.bytes_read - before.bytes_read);
   const auto tokens = static_cast<double>(now.tokens - before.tokens);
   const double seconds = now.seconds - before.seconds;

@@ -27,7 +27,7 @@ struct ExpertShape {
   size_t layers = 0, experts = 0;
   std::vector<int> layer_numbers;  ///< decoder layer of each row
   int32_t top_k = 0;
-  uint64_t bytes_per_expert = 0;   ///< 0: not known
+  uint64_t bytes_per_expert = 0;  ///< 0: not known
 };
 
 class ExpertFrames {

@@ -29,7 +29,9 @@ ExpertShape shape_of(const colibri_info& info) {
 uint64_t counter(const json::array& metrics, std::string_view name) {
   double sum = 0;
   for (const json::value& metric : metrics) {
-    if (!metric.is_object() || metric.get_object().if_contains("name") == nullptr || metric.at("name") != json::string_view(name.data(), name.size())) continue;
+    if (!metric.is_object() || metric.get_object().if_contains("name") == nullptr ||
+        metric.at("name") != json::string_view(name.data(), name.size()))
+      continue;
     const json::value* samples = metric.get_object().if_contains("samples");
     if (samples == nullptr || !samples->is_array()) continue;
     for (const json::value& sample : samples->get_array()) {
@@ -148,8 +150,9 @@ std::shared_ptr<void> take_place(const std::shared_ptr<std::atomic<int>>& stream
 }  // namespace
 
 void add_expert_routes(Router& router, ApiContext& context) {
-  add_quick_route(router, "GET", "/v1/experts", Access::kKey,
-                  [&context](const HttpRequest&) { return experts(context); }, &context.host);
+  add_quick_route(
+      router, "GET", "/v1/experts", Access::kKey, [&context](const HttpRequest&) { return experts(context); },
+      &context.host);
   Route route;
   route.method = "GET";
   route.path = "/v1/experts/stream";
@@ -158,8 +161,13 @@ void add_expert_routes(Router& router, ApiContext& context) {
     if (const auto error = engine_missing(context.host)) return responder->respond(error_answer(*error));
     auto place = take_place(streams);
     if (!place)
-      return responder->respond(error_answer(
-          {429, "at most " + std::to_string(kMostStreams) + " of these streams are open at a time", "too_many_streams", {}, {}, 5}));
+      return responder->respond(
+          error_answer({429,
+                        "at most " + std::to_string(kMostStreams) + " of these streams are open at a time",
+                        "too_many_streams",
+                        {},
+                        {},
+                        5}));
     std::make_shared<ExpertStream>(context, responder, std::move(place))->start();
   };
   router.add(std::move(route));

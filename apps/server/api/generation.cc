@@ -30,6 +30,11 @@ std::vector<Delta> plain(std::string_view text) {
   return {std::move(delta)};
 }
 
+bool bends_logits(const GenerationOptions& options) {
+  return !options.logit_bias.empty() || options.repetition_penalty.value_or(1) != 1 ||
+         options.presence_penalty.value_or(0) != 0 || options.frequency_penalty.value_or(0) != 0;
+}
+
 // Which stop string a text ran into: the one that begins first.
 std::string first_stop(const std::string& text, const std::vector<std::string>& stops) {
   size_t where = text.npos;
@@ -59,13 +64,13 @@ void Bell::silence() {
 void Generation::start(ApiContext& context, GenerationPlan plan, std::shared_ptr<Responder> responder) {
   auto place = context.admission.enter();
   if (!place) {
-    const ApiError error{429,
-                         "the queue is full: " + std::to_string(context.settings.max_queue) +
-                             " requests wait already; try again later",
-                         "queue_full",
-                         {},
-                         {},
-                         context.admission.retry_after_s()};
+    const ApiError error{
+        429,
+        "the queue is full: " + std::to_string(context.settings.max_queue) + " requests wait already; try again later",
+        "queue_full",
+        {},
+        {},
+        context.admission.retry_after_s()};
     return responder->respond(plan.format->refusal(error));
   }
   const std::shared_ptr<Generation> self(
@@ -138,6 +143,11 @@ colibri_request Generation::request_for(size_t answer, std::vector<const char*>&
   request.presence_penalty = options.presence_penalty.value_or(request.presence_penalty);
   request.frequency_penalty = options.frequency_penalty.value_or(request.frequency_penalty);
   request.top_k = static_cast<int32_t>(options.top_k.value_or(request.top_k));
+  if (request.temperature == 0 && bends_logits(options)) {
+    // Greedy sampling looks at the logits alone; the best of the bent ones is what was asked for.
+    request.temperature = 1;
+    request.top_k = 1;
+  }
   request.seed = seed_ + answer % static_cast<size_t>(options.n);
   request.logit_bias = options.logit_bias.data();
   request.n_logit_bias = options.logit_bias.size();
@@ -218,8 +228,8 @@ void Generation::show_progress(const Answer& answer, const colibri_event& event)
   if (!plan_.options.stream || !plan_.options.return_progress) return;
   const auto total = static_cast<int64_t>(prompt_of(static_cast<size_t>(answer.choice.index)).size());
   open_stream();
-  out_ += plan_.format->progress(
-      {total, event.n_prompt_cached, event.n_prompt_done, event.seconds - answer.begun_s, -1});
+  out_ +=
+      plan_.format->progress({total, event.n_prompt_cached, event.n_prompt_done, event.seconds - answer.begun_s, -1});
 }
 
 void Generation::take_prompt_token(Answer& answer, const colibri_event& event) {
@@ -450,8 +460,9 @@ void Generation::tick() {
   const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_write_).count();
   schedule_tick();
   if (!plan_.options.stream || silence < context_.settings.keep_alive_ms) return;
+  const bool taken = responder_->queued_bytes() == 0;
   open_stream();
-  if (responder_->queued_bytes() == 0) out_ += plan_.format->ping();
+  if (taken) out_ += plan_.format->ping();
   flush();
 }
 

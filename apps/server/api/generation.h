@@ -3,8 +3,8 @@
 // Submits its sequences to the engine, reads their events as they come and writes the answer. Everything runs on the
 // connection's strand; from other threads come only notifications, which are posted to it, and facts(), which reads
 // atomics. Lives in ApiContext until the answer is over. Invariant: exactly one answer, unless the client goes first; a
-// client that goes cancels every sequence at once, also those that wait; what the client does not take stays in the engine's
-// bounded streams, so the engine never waits and memory does not grow.
+// client that goes cancels every sequence at once, also those that wait; what the client does not take stays in the
+// engine's bounded streams, so the engine never waits and memory does not grow.
 #pragma once
 
 #include <atomic>
@@ -38,8 +38,8 @@ struct GenerationPlan {
   std::unique_ptr<AnswerFormat> format;
 };
 
-/// Brings what the engine's thread notifies to the strand, until the answer is over: what is buried later must not keep a
-/// connection alive.
+/// Brings what the engine's thread notifies to the strand, until the answer is over: what is buried later must not keep
+/// a connection alive.
 class Bell {
  public:
   explicit Bell(std::shared_ptr<Responder> responder) : responder_(std::move(responder)) {}
@@ -75,7 +75,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
     int32_t last_token = -1;
     bool last_text_empty = true, called_tool = false;
     int64_t n_generated = 0, n_cached = 0, n_reasoning = 0, n_undecided = 0;  // tokens
-    double begun_s = -1, first_token_s = -1, last_token_s = -1;             // since its submit
+    double begun_s = -1, first_token_s = -1, last_token_s = -1;               // since its submit
   };
 
   Generation(ApiContext& context, GenerationPlan plan, std::shared_ptr<Responder> responder,

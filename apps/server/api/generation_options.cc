@@ -58,10 +58,13 @@ void add_bias(Fields& fields, std::optional<int64_t> id, const json::value& valu
 void read_logit_bias(Fields& fields, std::vector<colibri_logit_bias>& out) {
   const json::value* value = fields.find("logit_bias");
   if (value == nullptr) return;
-  const size_t size = value->is_object() ? value->get_object().size() : value->is_array() ? value->get_array().size() : 0;
+  const size_t size = value->is_object()  ? value->get_object().size()
+                      : value->is_array() ? value->get_array().size()
+                                          : 0;
   if (!value->is_structured()) return fields.fail("logit_bias", "expected an object {\"TOKEN ID\": BIAS}");
   if (size > kMaxLogitBias)
-    return fields.fail("logit_bias", "at most " + std::to_string(kMaxLogitBias) + " tokens, got " + std::to_string(size));
+    return fields.fail("logit_bias",
+                       "at most " + std::to_string(kMaxLogitBias) + " tokens, got " + std::to_string(size));
   if (const json::object* map = value->if_object()) {
     for (const auto& member : *map) {
       const std::optional<int32_t> id = token_of({member.key().data(), member.key().size()});
@@ -70,7 +73,8 @@ void read_logit_bias(Fields& fields, std::vector<colibri_logit_bias>& out) {
     return;
   }
   for (const json::value& pair : value->get_array()) {
-    if (!pair.is_array() || pair.get_array().size() != 2) return fields.fail("logit_bias", "expected pairs [TOKEN ID, BIAS]");
+    if (!pair.is_array() || pair.get_array().size() != 2)
+      return fields.fail("logit_bias", "expected pairs [TOKEN ID, BIAS]");
     add_bias(fields, whole_number(pair.at(0)), pair.at(1), out);
   }
 }
@@ -101,8 +105,8 @@ void refuse_unsupported(Fields& fields) {
   for (const char* name : {"mirostat", "dry_multiplier", "xtc_probability", "dynatemp_range", "top_a", "n_probs",
                            "prompt_logprobs", "min_tokens", "n_discard"})
     fields.refuse(name, 0, "not supported; leave it out");
-  for (const char* name : {"grammar", "guided_regex", "guided_grammar", "guided_choice", "guided_json", "structured_outputs",
-                           "prompt_embeds", "lora", "speculative"})
+  for (const char* name : {"grammar", "guided_regex", "guided_grammar", "guided_choice", "guided_json",
+                           "structured_outputs", "prompt_embeds", "lora", "speculative"})
     fields.refuse(name, nullptr, "not supported; response_format with a JSON schema is");
   fields.refuse("use_beam_search", false, "not supported; leave it out");
 }
@@ -124,7 +128,8 @@ void read_max_tokens(Fields& fields, int64_t low, GenerationOptions& options) {
   for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"}) {
     int64_t most = -1;
     if (!fields.integer(name, -1, kMaxTokens, most) || most == -1) continue;
-    if (most < low) return fields.fail(name, "must be at least " + std::to_string(low) + ", got " + std::to_string(most));
+    if (most < low)
+      return fields.fail(name, "must be at least " + std::to_string(low) + ", got " + std::to_string(most));
     options.max_tokens = options.max_tokens < 0 ? most : std::min(options.max_tokens, most);
   }
 }
@@ -159,8 +164,9 @@ void read_generation_options(Fields& fields, GenerationOptions& options) {
   read_streaming(fields, options);
   read_extras(fields, options);
   refuse_unsupported(fields);
-  fields.accept({"user", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier",
-                 "cache_prompt", "id_slot", "samplers", "stream_format", "skip_special_tokens", "logit_bias_type"});
+  fields.accept({"user", "metadata", "store", "service_tier", "prompt_cache_key", "prompt_cache_retention",
+                 "safety_identifier", "cache_prompt", "id_slot", "samplers", "stream_format", "skip_special_tokens",
+                 "logit_bias_type"});
 }
 
 }  // namespace colibri::server

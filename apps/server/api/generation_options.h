@@ -1,4 +1,5 @@
-// GenerationOptions: what a request of any dialect asks of the engine, checked; and the reading of OpenAI's members for it.
+// GenerationOptions: what a request of any dialect asks of the engine, checked; and the reading of OpenAI's members for
+// it.
 //
 // Made by the readers of bodies on a worker thread, consumed by Generation. Values only.
 #pragma once
@@ -13,9 +14,9 @@
 
 namespace colibri::server {
 
-constexpr int64_t kMaxAnswers = 128;       ///< n
-constexpr size_t kMaxStops = 64;           ///< stop strings
-constexpr size_t kMaxStopBytes = 4096;     ///< of one
+constexpr int64_t kMaxAnswers = 128;    ///< n
+constexpr size_t kMaxStops = 64;        ///< stop strings
+constexpr size_t kMaxStopBytes = 4096;  ///< of one
 constexpr size_t kMaxLogitBias = 4096;
 constexpr int64_t kMaxTokens = 2147483647;
 constexpr double kLogitBiasBound = 100;
@@ -40,8 +41,8 @@ struct GenerationOptions {
   std::optional<bool> expert_activations;  ///< absent: what the server's setting says
 };
 
-/// Sampling, stop, seed, logit_bias, stream and its options, Colibri's and llama.cpp's extras: what /v1/chat/completions
-/// and /v1/completions share. Also marks what both ignore and refuses what both cannot do.
+/// Sampling, stop, seed, logit_bias, stream and its options, Colibri's and llama.cpp's extras: what
+/// /v1/chat/completions and /v1/completions share. Also marks what both ignore and refuses what both cannot do.
 void read_generation_options(Fields& fields, GenerationOptions& options);
 /// Stop strings: no empty ones (they are left out), none with NUL.
 void read_stop(Fields& fields, std::string_view name, std::vector<std::string>& stop);

@@ -33,8 +33,8 @@ void answer_with_model(ApiContext& context, HttpRequest request, std::shared_ptr
                        Refusal refuse) {
   if (const auto error = engine_missing(context.host)) return responder->respond(refuse(*error));
   if (context.admission.full()) {
-    const std::string message = "the queue is full: " + std::to_string(context.settings.max_queue) +
-                                " requests wait already; try again later";
+    const std::string message =
+        "the queue is full: " + std::to_string(context.settings.max_queue) + " requests wait already; try again later";
     return responder->respond(refuse({429, message, "queue_full", {}, {}, context.admission.retry_after_s()}));
   }
   context.preparing.run([&context, request = std::move(request), responder = std::move(responder), make, refuse] {
@@ -109,7 +109,8 @@ void add(Router& router, ApiContext& context, const char* path, Plan make, Refus
 }  // namespace
 
 void add_generation_routes(Router& router, ApiContext& context) {
-  for (const char* path : {"/v1/chat/completions", "/chat/completions"}) add(router, context, path, chat, openai_refusal);
+  for (const char* path : {"/v1/chat/completions", "/chat/completions"})
+    add(router, context, path, chat, openai_refusal);
   for (const char* path : {"/v1/completions", "/completions"}) add(router, context, path, completion, openai_refusal);
   add(router, context, "/v1/responses", responses, openai_refusal);
   add(router, context, "/v1/messages", messages, anthropic_refusal);

@@ -1,7 +1,7 @@
 // LiveSequence: a sequence of the engine as the routes hold it: its events, its notify, the experts it used.
 //
-// Belongs to one thread at a time, the connection's strand. `notify` is called from the engine's thread. Destroying one that
-// counts experts and has not ended waits for the engine's present step: bury it (workers.h).
+// Belongs to one thread at a time, the connection's strand. `notify` is called from the engine's thread. Destroying one
+// that counts experts and has not ended waits for the engine's present step: bury it (workers.h).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ class LiveSequence {
   /// The next event that is there already; kind COLIBRI_EVENT_NONE when there is none.
   colibri_event next();
   void cancel() { colibri_cancel(handle_); }
-  /// How often each expert was chosen, [layers][experts], of all decoder layers; empty unless wanted. REQUIRES: END came.
+  /// How often each expert was chosen, [layers][experts], of all decoder layers; empty unless wanted. REQUIRES: END
+  /// came.
   const std::vector<uint32_t>& experts() const { return experts_; }
 
  private:

@@ -22,7 +22,8 @@ void append_part(const json::value& part, const std::string& path, std::string& 
   std::string type, text;
   if (!fields.text("type", type)) fields.fail("type", "missing");
   if (fields.ok() && !is_text_part(type))
-    fields.fail("type", "\"" + type.substr(0, 60) + "\" is not supported; this server reads text only", "unsupported_content");
+    fields.fail("type", "\"" + type.substr(0, 60) + "\" is not supported; this server reads text only",
+                "unsupported_content");
   if (!fields.text(type == "refusal" ? "refusal" : "text", text)) fields.fail("text", "missing");
   owner.fail(fields.error());
   if (!out.empty() && !text.empty()) out += '\n';
@@ -47,8 +48,9 @@ void read_call(const json::value& call, const std::string& path, json::array& ou
     inner.fail("arguments", "expected JSON text, got " + std::string(kind_of(*arguments)));
   fields.fail(inner.error());
   owner.fail(fields.error());
-  json::object written{{"type", "function"},
-                       {"function", {{"name", name}, {"arguments", arguments != nullptr ? *arguments : json::value("{}")}}}};
+  json::object written{
+      {"type", "function"},
+      {"function", {{"name", name}, {"arguments", arguments != nullptr ? *arguments : json::value("{}")}}}};
   if (!id.empty()) written["id"] = id;
   out.push_back(std::move(written));
 }
@@ -78,12 +80,14 @@ json::value content_of(Fields& fields) {
   json::array parts;
   for (const json::value& part : given->get_array()) {
     const json::object& object = part.get_object();
-    parts.push_back(json::object{{"type", "text"}, {"text", *object.if_contains(object.contains("text") ? "text" : "refusal")}});
+    parts.push_back(
+        json::object{{"type", "text"}, {"text", *object.if_contains(object.contains("text") ? "text" : "refusal")}});
   }
   return parts;
 }
 
-void read_message(const json::value& message, const std::string& path, json::array& out, std::optional<ApiError>& error) {
+void read_message(const json::value& message, const std::string& path, json::array& out,
+                  std::optional<ApiError>& error) {
   if (!message.is_object()) {
     error = bad_request(path, path + ": expected an object, got " + std::string(kind_of(message)));
     return;

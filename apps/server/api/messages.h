@@ -1,7 +1,7 @@
 // The messages of a chat: from what clients send to what templates take.
 //
-// Pure. The form stays OpenAI's (colibri_apply_template puts it as the model's template wants it), but only what is known
-// remains: null contents become "", parts are texts, members that no template knows are left out.
+// Pure. The form stays OpenAI's (colibri_apply_template puts it as the model's template wants it), but only what is
+// known remains: null contents become "", parts are texts, members that no template knows are left out.
 #pragma once
 
 #include <optional>

@@ -92,15 +92,18 @@ class MessagesFormat : public AnswerFormat {
 
   std::string ping() override { return named_frame("ping", json::object{{"type", "ping"}}); }
 
-  std::string error(const ApiError& error) override { return "event: error\ndata: " + anthropic_refusal(error).body + "\n\n"; }
+  std::string error(const ApiError& error) override {
+    return "event: error\ndata: " + anthropic_refusal(error).body + "\n\n";
+  }
 
   HttpResponse refusal(const ApiError& error) const override { return anthropic_refusal(error); }
 
  private:
   json::object message(json::array content, const Usage& usage) const {
-    return {{"id", "msg_" + head_.id},  {"type", "message"},        {"role", "assistant"},
-            {"model", head_.model},     {"content", std::move(content)}, {"stop_reason", nullptr},
-            {"stop_sequence", nullptr}, {"usage", usage_json(usage)}};
+    return {{"id", "msg_" + head_.id},       {"type", "message"},
+            {"role", "assistant"},           {"model", head_.model},
+            {"content", std::move(content)}, {"stop_reason", nullptr},
+            {"stop_sequence", nullptr},      {"usage", usage_json(usage)}};
   }
 
   void write(const Delta& delta, std::string& frames) {
@@ -113,9 +116,9 @@ class MessagesFormat : public AnswerFormat {
     if (delta.kind == Delta::Kind::kContent) written = {{"type", "text_delta"}, {"text", delta.text}};
     if (delta.kind == Delta::Kind::kReasoning) written = {{"type", "thinking_delta"}, {"thinking", delta.text}};
     if (written.empty()) written = {{"type", "input_json_delta"}, {"partial_json", delta.text}};
-    frames += named_frame("content_block_delta", json::object{{"type", "content_block_delta"},
-                                                              {"index", index_},
-                                                              {"delta", std::move(written)}});
+    frames +=
+        named_frame("content_block_delta",
+                    json::object{{"type", "content_block_delta"}, {"index", index_}, {"delta", std::move(written)}});
   }
 
   void open_block(const Delta& delta, std::string& frames) {
@@ -126,9 +129,9 @@ class MessagesFormat : public AnswerFormat {
       block = {{"type", "tool_use"}, {"id", delta.id}, {"name", delta.name}, {"input", json::object()}};
     kind_ = delta.kind;
     open_ = true;
-    frames += named_frame("content_block_start", json::object{{"type", "content_block_start"},
-                                                              {"index", ++index_},
-                                                              {"content_block", std::move(block)}});
+    frames += named_frame(
+        "content_block_start",
+        json::object{{"type", "content_block_start"}, {"index", ++index_}, {"content_block", std::move(block)}});
   }
 
   void close_block(std::string& frames) {

@@ -114,8 +114,8 @@ void read_tool(const json::value& tool, const std::string& path, json::array& ou
   if (schema == nullptr) fields.fail("input_schema", "missing");
   owner.fail(fields.error());
   if (schema == nullptr) return;
-  out.push_back(json::object{
-      {"type", "function"}, {"function", {{"name", name}, {"description", description}, {"parameters", *schema}}}});
+  out.push_back(json::object{{"type", "function"},
+                             {"function", {{"name", name}, {"description", description}, {"parameters", *schema}}}});
 }
 
 void read_tool_choice(Fields& fields, json::object& out) {
@@ -133,7 +133,8 @@ void read_tool_choice(Fields& fields, json::object& out) {
   if (type == "any") out["tool_choice"] = "required";
   if (type == "auto" || type == "none") out["tool_choice"] = type;
   if (type != "tool" || !fields.ok()) return;
-  if (!has_tool(out["tools"].get_array(), name)) fields.fail("tool_choice", "no tool is called \"" + name.substr(0, 60) + "\"");
+  if (!has_tool(out["tools"].get_array(), name))
+    fields.fail("tool_choice", "no tool is called \"" + name.substr(0, 60) + "\"");
   out["tool_choice"] = {{"type", "function"}, {"function", {{"name", name}}}};
 }
 

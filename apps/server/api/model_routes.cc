@@ -12,12 +12,8 @@ const json::value* member(const json::value* value, const char* name) {
 json::value copy_of(const json::value* value) { return value != nullptr ? *value : json::value(nullptr); }
 
 json::object meta_json(const colibri_info& info, const json::value* facts) {
-  json::object meta{{"n_vocab", info.vocab_size},
-                    {"n_ctx_train", info.model_context},
-                    {"n_ctx", info.context},
-                    {"n_embd", info.hidden_size},
-                    {"n_layer", info.n_layers},
-                    {"n_expert", info.n_experts},
+  json::object meta{{"n_vocab", info.vocab_size}, {"n_ctx_train", info.model_context}, {"n_ctx", info.context},
+                    {"n_embd", info.hidden_size}, {"n_layer", info.n_layers},          {"n_expert", info.n_experts},
                     {"n_expert_used", info.top_k}};
   if (const json::value* parameters = member(facts, "parameters")) meta["n_params"] = *parameters;
   uint64_t bytes = 0;
@@ -30,10 +26,8 @@ json::object meta_json(const colibri_info& info, const json::value* facts) {
 }
 
 json::object model_json(const ApiContext& context) {
-  json::object model{{"id", context.settings.model_name},
-                     {"object", "model"},
-                     {"created", context.started},
-                     {"owned_by", "colibri"}};
+  json::object model{
+      {"id", context.settings.model_name}, {"object", "model"}, {"created", context.started}, {"owned_by", "colibri"}};
   const api::Engine* engine = context.host.engine();
   if (engine == nullptr) return model;
   const colibri_info info = engine->info();
@@ -53,9 +47,13 @@ HttpResponse model(const ApiContext& context, const HttpRequest& request) {
   constexpr std::string_view kPrefix = "/v1/models/";
   const std::string name = request.path.substr(kPrefix.size());
   if (name == context.settings.model_name) return json_answer(model_json(context));
-  return error_answer({404, "the model \"" + name.substr(0, 100) + "\" does not exist; this server has \"" +
-                                context.settings.model_name + "\"",
-                       "model_not_found", "model", {}, 0});
+  return error_answer({404,
+                       "the model \"" + name.substr(0, 100) + "\" does not exist; this server has \"" +
+                           context.settings.model_name + "\"",
+                       "model_not_found",
+                       "model",
+                       {},
+                       0});
 }
 
 json::object sampling_json(const api::Engine& engine) {
@@ -70,13 +68,20 @@ json::object sampling_json(const api::Engine& engine) {
 }
 
 json::object engine_json(const colibri_info& info) {
-  return {{"family", info.family},       {"n_layers", info.n_layers},
-          {"n_moe_layers", info.n_moe_layers}, {"n_experts", info.n_experts},
-          {"top_k", info.top_k},         {"hidden_size", info.hidden_size},
-          {"vocab_size", info.vocab_size},     {"context", info.context},
-          {"model_context", info.model_context}, {"isa", info.isa},
-          {"threads", info.threads},     {"io", info.io},
-          {"planned_bytes", info.planned_bytes}, {"budget_bytes", info.budget_bytes},
+  return {{"family", info.family},
+          {"n_layers", info.n_layers},
+          {"n_moe_layers", info.n_moe_layers},
+          {"n_experts", info.n_experts},
+          {"top_k", info.top_k},
+          {"hidden_size", info.hidden_size},
+          {"vocab_size", info.vocab_size},
+          {"context", info.context},
+          {"model_context", info.model_context},
+          {"isa", info.isa},
+          {"threads", info.threads},
+          {"io", info.io},
+          {"planned_bytes", info.planned_bytes},
+          {"budget_bytes", info.budget_bytes},
           {"load_seconds", info.load_seconds}};
 }
 
@@ -147,12 +152,14 @@ void add_model_routes(Router& router, ApiContext& context) {
     add_quick_route(router, "GET", path, Access::kPublic, [&context](const HttpRequest&) { return models(context); });
   add_quick_route(router, "GET", "/v1/models/*", Access::kPublic,
                   [&context](const HttpRequest& request) { return model(context, request); });
-  add_quick_route(router, "GET", "/props", Access::kKey, [&context](const HttpRequest&) { return props(context); }, host);
-  add_quick_route(router, "GET", "/slots", Access::kKey,
-                  [&context](const HttpRequest& request) { return slots(context, request); }, host);
+  add_quick_route(
+      router, "GET", "/props", Access::kKey, [&context](const HttpRequest&) { return props(context); }, host);
+  add_quick_route(
+      router, "GET", "/slots", Access::kKey, [&context](const HttpRequest& request) { return slots(context, request); },
+      host);
   for (const char* path : {"/tokenizer_info", "/v1/tokenizer_info"})
-    add_quick_route(router, "GET", path, Access::kKey,
-                    [&context](const HttpRequest&) { return tokenizer_info(context); }, host);
+    add_quick_route(
+        router, "GET", path, Access::kKey, [&context](const HttpRequest&) { return tokenizer_info(context); }, host);
 }
 
 }  // namespace colibri::server

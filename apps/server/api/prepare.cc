@@ -14,8 +14,8 @@ std::optional<ApiError> check_context(const ApiContext& context, const api::Toke
   const int64_t most = context.host.engine()->info().context;
   const auto n = static_cast<int64_t>(prompt.size());
   if (n + (options.max_tokens == 0 ? 0 : 1) <= most) return std::nullopt;
-  std::string message = "This model's maximum context length is " + std::to_string(most) + " tokens. However, your " + param +
-                        " resulted in " + std::to_string(n) + " tokens";
+  std::string message = "This model's maximum context length is " + std::to_string(most) + " tokens. However, your " +
+                        param + " resulted in " + std::to_string(n) + " tokens";
   message += options.max_tokens > 0 ? " and you requested " + std::to_string(options.max_tokens) + " tokens of answer"
                                     : std::string();
   return bad_request(param, message + ". Please reduce the length of the " + param + ".", "context_length_exceeded");

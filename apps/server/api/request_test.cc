@@ -45,8 +45,8 @@ void expect_blamed(const std::string& text, const std::string& param) {
 }
 
 TEST(RequestBody, WhatIsNoJsonIsRefusedWithItsPlace) {
-  for (const char* text : {"", "{", "{\"a\": 1, \"a\": 2}", "{\"a\": NaN}", "[1,]", "{\"a\": \"\\ud800\"}", "{\"a\": \"\xff\"}",
-                           "{\"a\": 1} x", "{\"a\": 01}"}) {
+  for (const char* text : {"", "{", "{\"a\": 1, \"a\": 2}", "{\"a\": NaN}", "[1,]", "{\"a\": \"\\ud800\"}",
+                           "{\"a\": \"\xff\"}", "{\"a\": 1} x", "{\"a\": 01}"}) {
     json::value body;
     const auto error = parse_body(text, body);
     ASSERT_TRUE(error.has_value()) << text;
@@ -120,8 +120,8 @@ TEST(ChatRequestBody, LogitBiasComesAsAMapOrAsPairs) {
   const auto pairs = chat(chat_with(R"("logit_bias": [[5, 2], [6, false]])")).options.logit_bias;
   ASSERT_EQ(2U, pairs.size());
   EXPECT_EQ(-100, pairs[1].bias);
-  for (const char* value : {R"({"x": 1})", R"({"5": 101})", R"({"5": "1"})", R"({"-1": 1})", R"([[5]])", R"([5])", R"("5")",
-                            R"({"99999999999": 1})", R"([[5, true]])", R"({"5": 1e999})"})
+  for (const char* value : {R"({"x": 1})", R"({"5": 101})", R"({"5": "1"})", R"({"-1": 1})", R"([[5]])", R"([5])",
+                            R"("5")", R"({"99999999999": 1})", R"([[5, true]])", R"({"5": 1e999})"})
     expect_blamed(chat_with("\"logit_bias\": " + std::string(value)), "logit_bias");
 }
 
@@ -131,7 +131,8 @@ TEST(ChatRequestBody, MessagesAreCheckedWhereTheyStand) {
   expect_blamed(R"({"messages": "Hi"})", "messages");
   expect_blamed(R"({"messages": [5]})", "messages[0]");
   expect_blamed(R"({"messages": [{"role": "system", "content": "Be kind"}]})", "messages");
-  expect_blamed(R"({"messages": [{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}]})", "messages[1].role");
+  expect_blamed(R"({"messages": [{"role": "user", "content": "a"}, {"role": "wizard", "content": "b"}]})",
+                "messages[1].role");
   expect_blamed(R"({"messages": [{"role": "user"}]})", "messages[0].content");
   expect_blamed(R"({"messages": [{"role": "user", "content": 5}]})", "messages[0].content");
   expect_blamed(R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})",
@@ -161,7 +162,8 @@ TEST(ChatRequestBody, ToolsAndTheirChoiceAreChecked) {
   const std::string tools = R"("tools": [{"type": "function", "function": {"name": "look"}}])";
   EXPECT_EQ("look", chat(chat_with(tools)).template_request.at("tools").at(0).at("function").at("name"));
   EXPECT_EQ("required", chat(chat_with(tools + R"(, "tool_choice": "required")")).template_request.at("tool_choice"));
-  chat(chat_with(tools + R"(, "tool_choice": {"type": "function", "function": {"name": "look"}}, "parallel_tool_calls": false)"));
+  chat(chat_with(
+      tools + R"(, "tool_choice": {"type": "function", "function": {"name": "look"}}, "parallel_tool_calls": false)"));
   expect_blamed(chat_with(R"("tool_choice": "required")"), "tool_choice");
   expect_blamed(chat_with(tools + R"(, "tool_choice": "maybe")"), "tool_choice");
   expect_blamed(chat_with(tools + R"(, "tool_choice": {"type": "function", "function": {"name": "jump"}})"),
@@ -181,20 +183,25 @@ TEST(ChatRequestBody, WhatIsKnownAndNotSupportedIsRefusedUnlessItDoesNothing) {
   expect_blamed(chat_with(R"("logprobs": true, "top_logprobs": 33)"), "top_logprobs");
   expect_blamed(chat_with(R"("stream_options": {"include_usage": true})"), "stream_options");
   expect_blamed(chat_with(R"("chat_template_kwargs": {"messages": []})"), "chat_template_kwargs");
-  EXPECT_TRUE(chat(chat_with(R"("typical_p": 1, "mirostat": 0, "modalities": ["text"], "user": "u", "store": true)")).unknown.empty());
+  EXPECT_TRUE(chat(chat_with(R"("typical_p": 1, "mirostat": 0, "modalities": ["text"], "user": "u", "store": true)"))
+                  .unknown.empty());
 }
 
 TEST(ChatRequestBody, UnknownMembersAreIgnoredAndNamed) {
-  EXPECT_EQ((std::vector<std::string>{"frobnicate"}), chat(chat_with(R"("frobnicate": {"a": [1]}, "user": "u")")).unknown);
+  EXPECT_EQ((std::vector<std::string>{"frobnicate"}),
+            chat(chat_with(R"("frobnicate": {"a": [1]}, "user": "u")")).unknown);
 }
 
 TEST(ChatRequestBody, ResponseFormatsBecomeOpenAis) {
   EXPECT_FALSE(chat(chat_with(R"("response_format": {"type": "text"})")).template_request.contains("response_format"));
-  EXPECT_EQ("json_object",
-            chat(chat_with(R"("response_format": {"type": "json_object"})")).template_request.at("response_format").at("type"));
+  EXPECT_EQ("json_object", chat(chat_with(R"("response_format": {"type": "json_object"})"))
+                               .template_request.at("response_format")
+                               .at("type"));
   for (const char* members : {R"("response_format": {"type": "json_object", "schema": {"type": "string"}})",
                               R"("json_schema": {"type": "string"})"})
-    EXPECT_EQ("string", chat(chat_with(members)).template_request.at("response_format").at("json_schema").at("schema").at("type"));
+    EXPECT_EQ(
+        "string",
+        chat(chat_with(members)).template_request.at("response_format").at("json_schema").at("schema").at("type"));
   expect_blamed(chat_with(R"("response_format": {"type": "xml"})"), "response_format.type");
   expect_blamed(chat_with(R"("response_format": {})"), "response_format.type");
   expect_blamed(chat_with(R"("response_format": {"type": "json_schema"})"), "response_format.json_schema");
@@ -206,7 +213,8 @@ TEST(ChatRequestBody, ReasoningEffortBecomesAVariableOfTheTemplate) {
   };
   EXPECT_EQ("high", variables(R"("reasoning_effort": "high")").at("reasoning_effort"));
   EXPECT_EQ(false, variables(R"("reasoning_effort": "none")").at("enable_thinking"));
-  EXPECT_EQ(true, variables(R"("reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": true})").at("enable_thinking"));
+  EXPECT_EQ(true, variables(R"("reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": true})")
+                      .at("enable_thinking"));
   expect_blamed(chat_with(R"("reasoning_effort": "extreme")"), "reasoning_effort");
 }
 
@@ -260,7 +268,8 @@ TEST(CompletionRequestBody, DefaultsAreOpenAis) {
   EXPECT_EQ(1, request.options.logprobs);
   EXPECT_TRUE(request.constraint.empty());
   EXPECT_EQ(0, completion(R"({"prompt": "a", "max_tokens": 0})").options.max_tokens);
-  EXPECT_EQ(R"({"json": true})", completion(R"({"prompt": "a", "response_format": {"type": "json_object"}})").constraint);
+  EXPECT_EQ(R"({"json": true})",
+            completion(R"({"prompt": "a", "response_format": {"type": "json_object"}})").constraint);
   EXPECT_EQ(R"({"schema": {"type": "null"}})",
             completion(R"({"prompt": "a", "json_schema": {"type": "null"}})").constraint);
 }
@@ -275,7 +284,8 @@ ChatRequest anthropic(const std::string& text) {
 }
 
 TEST(MessagesRequestBody, BlocksBecomeOpenAisMessages) {
-  const ChatRequest request = anthropic(R"({"model": "m", "max_tokens": 5, "system": [{"type": "text", "text": "Be kind"}],
+  const ChatRequest request =
+      anthropic(R"({"model": "m", "max_tokens": 5, "system": [{"type": "text", "text": "Be kind"}],
     "messages": [{"role": "user", "content": "Look."},
       {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm.", "signature": ""},
         {"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t1", "name": "look", "input": {"x": 1}}]},
@@ -306,12 +316,14 @@ TEST(MessagesRequestBody, WhatIsMissingOrForeignIsBlamed) {
       {R"({"max_tokens": 5})", "messages"},
       {R"({"max_tokens": 5, "messages": []})", "messages"},
       {R"({"max_tokens": 5, "messages": [{"role": "system", "content": "a"}]})", "messages[0].role"},
-      {R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image"}]}]})", "messages[0].content[0].type"},
+      {R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image"}]}]})",
+       "messages[0].content[0].type"},
       {R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "tool_use", "id": "a", "name": "b"}]}]})",
        "messages[0].content[0].type"},
       {R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}], "tools": [{"type": "web_search_20250305", "name": "w"}]})",
        "tools[0].type"},
-      {R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}], "tool_choice": {"type": "any"}})", "tool_choice.type"},
+      {R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}], "tool_choice": {"type": "any"}})",
+       "tool_choice.type"},
       {R"({"max_tokens": 5, "messages": [{"role": "user", "content": "a"}], "mcp_servers": [{}]})", "mcp_servers"},
   };
   for (const auto& [text, param] : cases) {
@@ -321,7 +333,8 @@ TEST(MessagesRequestBody, WhatIsMissingOrForeignIsBlamed) {
     EXPECT_EQ(param, error->param) << text << ": " << error->message;
   }
   ChatRequest request;
-  EXPECT_FALSE(read_messages_request(parsed(cases[0].first), true, request).has_value()) << "counting needs no max_tokens";
+  EXPECT_FALSE(read_messages_request(parsed(cases[0].first), true, request).has_value())
+      << "counting needs no max_tokens";
 }
 
 // ---- responses

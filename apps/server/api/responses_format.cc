@@ -1,5 +1,5 @@
-// OpenAI's responses: https://platform.openai.com/docs/api-reference/responses. Named events with a sequence number, and no
-// [DONE].
+// OpenAI's responses: https://platform.openai.com/docs/api-reference/responses. Named events with a sequence number,
+// and no [DONE].
 #include "answer_format.h"
 
 namespace colibri::server {
@@ -30,13 +30,17 @@ json::object item_json(const Item& item, std::string_view status) {
   switch (item.kind) {
     case Delta::Kind::kContent:
       if (status != "in_progress") content.push_back(text_part(item.text));
-      return {{"id", item.id}, {"type", "message"}, {"status", status}, {"role", "assistant"}, {"content", std::move(content)}};
+      return {{"id", item.id},
+              {"type", "message"},
+              {"status", status},
+              {"role", "assistant"},
+              {"content", std::move(content)}};
     case Delta::Kind::kReasoning:
       if (status != "in_progress") content.push_back(reasoning_part(item.text));
       return {{"id", item.id}, {"type", "reasoning"}, {"summary", json::array()}, {"content", std::move(content)}};
     default:
-      return {{"id", item.id},     {"type", "function_call"}, {"status", status}, {"call_id", item.call_id},
-              {"name", item.name}, {"arguments", item.text}};
+      return {{"id", item.id},           {"type", "function_call"}, {"status", status},
+              {"call_id", item.call_id}, {"name", item.name},       {"arguments", item.text}};
   }
 }
 

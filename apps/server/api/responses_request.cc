@@ -19,8 +19,8 @@ void read_call_item(Fields& fields, json::array& out) {
   fields.text("arguments", arguments);
   json::value& calls = assistant_message(out)["tool_calls"];
   if (!calls.is_array()) calls.emplace_array();
-  calls.get_array().push_back(json::object{
-      {"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}});
+  calls.get_array().push_back(
+      json::object{{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}});
 }
 
 void read_output_item(Fields& fields, json::array& out) {
@@ -190,8 +190,8 @@ std::optional<ApiError> read_responses_request(const json::value& body, ChatRequ
     fields.refuse(name, nullptr, "not supported: this server stores nothing; send the whole input");
   fields.refuse("background", false, "not supported: this server stores nothing");
   fields.refuse("top_logprobs", 0, "not supported; POST /v1/chat/completions has it");
-  fields.accept({"store", "include", "metadata", "truncation", "user", "service_tier", "prompt_cache_key", "safety_identifier",
-                 "max_tool_calls", "stream_options", "prompt_cache_retention"});
+  fields.accept({"store", "include", "metadata", "truncation", "user", "service_tier", "prompt_cache_key",
+                 "safety_identifier", "max_tool_calls", "stream_options", "prompt_cache_retention"});
   out.unknown = fields.unknown();
   return fields.error();
 }

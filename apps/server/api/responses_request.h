@@ -1,6 +1,7 @@
 // The body of POST /v1/responses as a ChatRequest.
 //
-// Pure. Items of the input become OpenAI's messages. Nothing is stored, so what refers to an earlier response is refused.
+// Pure. Items of the input become OpenAI's messages. Nothing is stored, so what refers to an earlier response is
+// refused.
 #pragma once
 
 #include "chat_request.h"

@@ -32,7 +32,8 @@ std::optional<ApiError> read_tokenize(const ApiContext& context, const json::val
   const bool is_content = fields.text("content", out.text);
   const bool is_prompt = !is_content && fields.text("prompt", out.text);
   const json::array* messages = fields.array("messages");
-  if (!is_content && !is_prompt && messages == nullptr) fields.fail("content", "missing; give content, prompt or messages");
+  if (!is_content && !is_prompt && messages == nullptr)
+    fields.fail("content", "missing; give content, prompt or messages");
   out.add_special = is_prompt;
   fields.boolean("add_special", out.add_special);
   fields.boolean("add_special_tokens", out.add_special);
@@ -56,7 +57,8 @@ HttpResponse tokenize(ApiContext& context, const std::string& text) {
   if (!error && !context.host.engine()->text()) error = no_tokenizer();
   if (!error) error = read_tokenize(context, body, request);
   if (error) return refuse(*error);
-  const uint32_t flags = (request.add_special ? COLIBRI_ADD_SPECIAL : 0) | (request.parse_special ? COLIBRI_PARSE_SPECIAL : 0);
+  const uint32_t flags =
+      (request.add_special ? COLIBRI_ADD_SPECIAL : 0) | (request.parse_special ? COLIBRI_PARSE_SPECIAL : 0);
   const auto ids = context.host.engine()->text().tokenize(request.text, flags);
   if (!ids) return refuse(api_error_of(ids.error(), "content"));
   json::array tokens, strings;
@@ -67,9 +69,8 @@ HttpResponse tokenize(ApiContext& context, const std::string& text) {
       tokens.push_back(id);
     if (request.with_strings) strings.push_back(json::value(to_utf8(context.texts.bytes_of(id))));
   }
-  json::object answer{{"tokens", std::move(tokens)},
-                      {"count", ids->size()},
-                      {"max_model_len", context.host.engine()->info().context}};
+  json::object answer{
+      {"tokens", std::move(tokens)}, {"count", ids->size()}, {"max_model_len", context.host.engine()->info().context}};
   if (request.with_strings) answer["token_strs"] = std::move(strings);
   return json_answer(answer);
 }
@@ -119,12 +120,14 @@ void add_prepared_route(Router& router, ApiContext& context, const char* path, H
   route.path = path;
   route.handler = [&context, refusal, answer](HttpRequest request, std::shared_ptr<Responder> responder) {
     if (const auto error = engine_missing(context.host)) return responder->respond(refusal(*error));
-    context.preparing.run([&context, refusal, answer, body = std::move(request.body), responder = std::move(responder)] {
+    context.preparing.run([&context, refusal, answer, body = std::move(request.body),
+                           responder = std::move(responder)] {
       HttpResponse response;
       try {
         response = answer(context, body);
       } catch (const std::exception& fault) {
-        response = refusal({500, std::string("the request could not be read: ") + fault.what(), "internal_error", {}, {}, 0});
+        response =
+            refusal({500, std::string("the request could not be read: ") + fault.what(), "internal_error", {}, {}, 0});
       }
       responder->post([responder, response = std::move(response)] { responder->respond(response); });
     });
@@ -134,7 +137,8 @@ void add_prepared_route(Router& router, ApiContext& context, const char* path, H
 
 void add_text_routes(Router& router, ApiContext& context) {
   for (const char* path : {"/tokenize", "/v1/tokenize"}) add_prepared_route(router, context, path, refuse, tokenize);
-  for (const char* path : {"/detokenize", "/v1/detokenize"}) add_prepared_route(router, context, path, refuse, detokenize);
+  for (const char* path : {"/detokenize", "/v1/detokenize"})
+    add_prepared_route(router, context, path, refuse, detokenize);
   add_prepared_route(router, context, "/apply-template", refuse, apply_template);
   add_prepared_route(router, context, "/v1/embeddings", refuse, embeddings);
 }

@@ -1,4 +1,5 @@
-// Two kinds of threads beside the network's and the engine's: those that prepare requests, and one that buries sequences.
+// Two kinds of threads beside the network's and the engine's: those that prepare requests, and one that buries
+// sequences.
 //
 // Parsing, templates and tokenizers may take a second on ten megabytes; the network's threads must not. A sequence that
 // was cancelled may have to wait for the engine's present step before it can be freed; nobody else should.
