@@ -152,7 +152,8 @@ class LangChainTest(ServerTest):
         parts = list(model.stream([("system", "Be kind."), ("human", "Hello!")]))
         self.assertEqual(whole.content, "".join(part.content for part in parts))
         self.assertTrue(whole.content)
-        self.assertEqual(20, whole.usage_metadata["output_tokens"])
+        self.assertGreater(whole.usage_metadata["output_tokens"], 0)
+        self.assertEqual(whole.usage_metadata["output_tokens"], sum((part.usage_metadata or {"output_tokens": 0})["output_tokens"] for part in parts))
 
 
 class LmEvalTest(ServerTest):
@@ -226,7 +227,7 @@ class SchemathesisTest(ServerTest):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
                 [Path(sys.executable).parent / "schemathesis", "run", self.server.url + "/openapi.json", "--max-examples", "40",
-                 "--exclude-path", "/v1/experts/stream", "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,"
+                 "--exclude-path", "/v1/experts/stream", "--exclude-path", "/v1/embeddings", "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,"
                  "response_schema_conformance", "--exclude-checks", "unsupported_method", "--phases", "examples,coverage,fuzzing",
                  "--seed", "1", "--request-timeout", "60", "--continue-on-failure", "--no-color"],
                 cwd=folder, capture_output=True, text=True, timeout=1800)
