@@ -33,6 +33,7 @@ ANSWER_TOKENS, CONTEXT = 384, 448
 MANNERS = {"reads": 0.7, "reads slowly": 0.1, "stops reading": 0.05, "leaves": 0.15}
 STALL_SECONDS = 120  # longer than the server should bear
 GAP_SECONDS = 10  # between two tokens of a client that reads: far more than any step takes
+LAST_SECONDS = 60  # for answers under way at the end
 RSS_GROWTH = 12 << 20
 SAMPLE_SECONDS = 5
 
@@ -179,7 +180,16 @@ async def watch(crowd, lag):
 async def gather(crowd):
     lag = load.Lag()
     watcher = asyncio.create_task(lag.watch())
-    await asyncio.gather(watch(crowd, lag), *(reader(crowd) for _ in range(READERS)), *(idler(crowd, n % 2 == 0) for n in range(IDLE)))
+    clients = [asyncio.create_task(reader(crowd)) for _ in range(READERS)] + [asyncio.create_task(idler(crowd, n % 2 == 0)) for n in range(IDLE)]
+    await watch(crowd, lag)
+    _, left = await asyncio.wait(clients, timeout=LAST_SECONDS)
+    for client in left:  # those that had stopped reading, most of them
+        client.cancel()
+    await asyncio.gather(*clients, return_exceptions=True)
+    for client in clients:
+        if not client.cancelled():
+            client.result()  # a fault of this program is no finding
+    crowd.counts["left at the end"] = len(left)
     watcher.cancel()
     return lag
 

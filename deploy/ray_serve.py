@@ -6,8 +6,8 @@
 
 Ray starts, places, watches and replaces replicas; a replica is ready when its server has loaded the model, ill when that server is gone, and lets
 running answers end when it is stopped. A request that carries a session (header serve_multiplexed_model_id, Ray's own name) goes to the replica
-that had it before, as long as that one is there. Settings of the server are its environment variables (COLIBRI_PARALLEL, ...). Clients' keys are checked by the server: set
-COLIBRI_API_KEY_FILE on every machine.
+that had it before, as long as that one is there; it takes a second or two until all of Ray knows. Settings of the server are its environment
+variables (COLIBRI_PARALLEL, ...). Clients' keys are checked by the server: set COLIBRI_API_KEY_FILE on every machine.
 """
 import asyncio
 import os

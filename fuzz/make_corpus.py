@@ -610,9 +610,35 @@ def prefix_file_seeds():
     yield "sizes_wrap", head(block=(1 << 64) - 1, state=(1 << 64) - 1)
 
 
+# --- constraint -------------------------------------------------------------------------------------------------------
+
+def constraint_seeds():
+    schema = lambda s: {"schema": s}
+    documents = {
+        "json": {"json": True}, "object": {"json_object": True}, "text": {"text": True},
+        "reasoning": {"sequence": [{"until": "</think>"}, {"optional": {"literal": "\n\n"}}, {"json_object": True}]},
+        "calls": {"repeat": {"sequence": [{"literal": "<call>"}, {"choice": [schema({"const": 1}), {"literal": "ab"}]}]}, "min": 1, "max": 3,
+                  "separator": "\n"},
+        "scalars": schema({"type": "object", "properties": {
+            "s": {"type": "string", "minLength": 1, "maxLength": 4}, "p": {"type": "string", "pattern": "^(a|[^b-y]\\d)+z?$", "maxLength": 9},
+            "d": {"type": "string", "format": "date-time"}, "i": {"type": "integer", "minimum": -12, "exclusiveMaximum": 130},
+            "n": {"type": ["number", "null"], "minimum": 0, "maximum": 1}, "e": {"enum": ["a", "ab", 1.5, {"x": [None]}]}}, "required": ["s"]}),
+        "containers": schema({"type": "array", "prefixItems": [{"type": "boolean"}], "items": {"type": "object", "properties": {"a": {}},
+                              "additionalProperties": {"type": "integer"}}, "minItems": 1, "maxItems": 5}),
+        "tree": schema({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "properties": {
+            "v": {"anyOf": [{"type": "integer"}, {"type": "string"}]}, "c": {"type": "array", "items": {"$ref": "#/$defs/t"}}}, "required": ["v"]}}}),
+        "all_of": schema({"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"a": {"minimum": 3}}}],
+                          "anyOf": [{"required": ["a"]}, {"properties": {"b": {"const": "x"}}}]}),
+        "endless": schema({"anyOf": [{"$ref": "#"}, {"allOf": [{"$ref": "#"}, {"type": "null"}]}]}),
+    }
+    choices = bytes((91 * i * i + 37 * i) % 256 for i in range(150)).replace(b"\n", b"x")
+    for name, document in documents.items():
+        yield name, json.dumps(document).encode() + b"\n" + choices
+
+
 TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
            "gguf_vocabulary": gguf_vocabulary_seeds, "sentencepiece": sentencepiece_seeds,
-           "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds, "answer": answer_seeds,
+           "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds, "constraint": constraint_seeds, "answer": answer_seeds,
            "config_json": config_json_seeds, "quantisation": quantisation_seeds, "prefix_file": prefix_file_seeds}
 
 if __name__ == "__main__":

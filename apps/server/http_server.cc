@@ -162,21 +162,21 @@ struct HttpServer::State {
   void remember(const std::shared_ptr<Connection>& connection);
   std::vector<std::shared_ptr<Connection>> present();
   void notify();
+  void serve();
 
   const ServerSettings settings;
-  asio::io_context io;
-  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work{asio::make_work_guard(io)};
-  ConnectionContext context;
-  std::list<Acceptor> acceptors;
-  std::vector<std::string> urls;
-  std::string socket_path;  // to be removed at the end
-  std::atomic<int> refused_now{0};
-  std::vector<std::thread> threads;
-
   std::mutex mutex;
   std::condition_variable answered;
   std::vector<std::weak_ptr<Connection>> connections;
   size_t purge_at = 64;
+  ConnectionContext context;
+  asio::io_context io;  // after what the last of its handlers use when they are thrown away
+  std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work{asio::make_work_guard(io)};
+  std::list<Acceptor> acceptors;  // each on a strand of its own
+  std::vector<std::string> urls;
+  std::string socket_path;  // to be removed at the end
+  std::atomic<int> refused_now{0};
+  std::vector<std::thread> threads;
 };
 
 Status HttpServer::State::listen(bool open_to_all) {
@@ -189,7 +189,7 @@ Status HttpServer::State::listen(bool open_to_all) {
       return common::usage_error("host " + settings.host +
                                  " lets other machines in, and there are no API keys; give "
                                  "--api-key-file FILE, or --insecure if everybody may come");
-    Acceptor& acceptor = acceptors.emplace_back(io);
+    Acceptor& acceptor = acceptors.emplace_back(asio::make_strand(io));
     const Code code = listen_on(acceptor, with_port(endpoint, port), endpoints->size() > 1);
     const std::string where =
         is_socket_path(settings.host) ? settings.host : settings.host + " port " + std::to_string(port);
@@ -218,7 +218,7 @@ void HttpServer::State::accept(Acceptor& acceptor) {
     }
     // Most likely there are too many open files; those who wait are served when some were closed.
     context.log.line(LogLevel::kWarn, "cannot accept a connection: " + code.message());
-    auto pause = std::make_shared<asio::steady_timer>(io, kAcceptPause);
+    auto pause = std::make_shared<asio::steady_timer>(acceptor.get_executor(), kAcceptPause);
     pause->async_wait([this, &acceptor, pause](const Code&) {
       if (acceptor.is_open()) accept(acceptor);
     });
@@ -284,6 +284,18 @@ std::vector<std::shared_ptr<Connection>> HttpServer::State::present() {
   return alive;
 }
 
+// What a handler throws, out of memory most likely, ends its call and not the server.
+void HttpServer::State::serve() {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {
+      context.log.line(LogLevel::kError, std::string("a call of a request failed: ") + error.what());
+    }
+  }
+}
+
 void HttpServer::State::notify() {
   const std::lock_guard lock(mutex);
   answered.notify_all();
@@ -303,16 +315,18 @@ const std::vector<std::string>& HttpServer::urls() const { return state_->urls; 
 void HttpServer::run() {
   for (Acceptor& acceptor : state_->acceptors) state_->accept(acceptor);
   for (int i = 0; i < state_->settings.http_threads; ++i) {
-    state_->threads.emplace_back([this] { state_->io.run(); });
+    state_->threads.emplace_back([this] { state_->serve(); });
     pthread_setname_np(state_->threads.back().native_handle(), "colibri-http");
   }
 }
 
 void HttpServer::stop_listening() {
-  asio::post(state_->io, [state = state_.get()] {
-    Code ignored;
-    for (Acceptor& acceptor : state->acceptors) acceptor.close(ignored);
-  });
+  for (Acceptor& acceptor : state_->acceptors) {
+    asio::post(acceptor.get_executor(), [&acceptor] {
+      Code ignored;
+      acceptor.close(ignored);
+    });
+  }
   for (const auto& connection : state_->present()) connection->finish();
 }
 

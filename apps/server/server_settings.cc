@@ -141,7 +141,9 @@ constexpr auto kOwnRows = own_rows(std::make_index_sequence<kRows.size()>());
 
 common::OwnSettings setting_rows() { return kOwnRows; }
 
-std::vector<std::pair<std::string, std::string>> engine_defaults() { return {{"parallel", "8"}}; }
+std::vector<std::pair<std::string, std::string>> engine_defaults() {
+  return {{"parallel", "8"}, {"prefix_cache", "auto"}};
+}
 
 ServerSettings server_settings(const common::Settings& settings) {
   ServerSettings typed;

@@ -113,8 +113,8 @@ COLIBRI_API colibri_status colibri_tokenize(const colibri_text* text, const char
                                             colibri_ids* out, colibri_error* error);
 COLIBRI_API colibri_status colibri_detokenize(const colibri_text* text, const int32_t* ids, size_t n, uint32_t flags,
                                               colibri_string* out, colibri_error* error);
-/* The bytes that one token stands for in the middle of a text; they may be a part of a character. For a special token its
- * name. COLIBRI_USAGE for an id outside the vocabulary. */
+/* The bytes that one token stands for in the middle of a text; they may be a part of a character. For a special token
+ * its name. COLIBRI_USAGE for an id outside the vocabulary. */
 COLIBRI_API colibri_status colibri_token_bytes(const colibri_text* text, int32_t id, colibri_string* out,
                                                colibri_error* error);
 /* `request_json`: {"messages": [...], "tools": [...], "add_generation_prompt": true, "chat_template_kwargs": {...}, and
@@ -129,10 +129,10 @@ COLIBRI_API colibri_status colibri_apply_template(const colibri_text* text, cons
 typedef struct colibri_answer colibri_answer;
 
 /* `request_json`: what colibri_apply_template took, and beside it "tool_choice", "parallel_tool_calls" and
- * "response_format" in OpenAI's form, and "answer_id", a text that is another one for every answer: the ids of calls that
- * the model does not write itself follow from it, or without it from the prompt. `prompt`: what colibri_apply_template
- * gave (it may end inside the reasoning). COLIBRI_USAGE when the request asks for what this model's form cannot say; the
- * message names the member. The answer borrows `text`. */
+ * "response_format" in OpenAI's form, and "answer_id", a text that is another one for every answer: the ids of calls
+ * that the model does not write itself follow from it, or without it from the prompt. `prompt`: what
+ * colibri_apply_template gave (it may end inside the reasoning). COLIBRI_USAGE when the request asks for what this
+ * model's form cannot say; the message names the member. The answer borrows `text`. */
 COLIBRI_API colibri_status colibri_answer_open(const colibri_text* text, const char* request_json, size_t size,
                                                const char* prompt, size_t prompt_size, colibri_answer** out,
                                                colibri_error* error);
@@ -144,8 +144,8 @@ COLIBRI_API colibri_status colibri_answer_kept_special(const colibri_answer* ans
 COLIBRI_API colibri_status colibri_answer_constraint(const colibri_answer* answer, colibri_string* out,
                                                      colibri_error* error);
 /* Feeds text as the sequence's events bring it, cut anywhere. `deltas`: a JSON array, in order, of
- *   {"reasoning": TEXT}, {"content": TEXT}, {"tool_call": {"index": I, "id": ID, "name": NAME, "arguments": ""}} where a
- * call begins, and {"tool_call": {"index": I, "arguments": TEXT}} as its arguments (JSON text) arrive. Whatever is no
+ *   {"reasoning": TEXT}, {"content": TEXT}, {"tool_call": {"index": I, "id": ID, "name": NAME, "arguments": ""}} where
+ * a call begins, and {"tool_call": {"index": I, "arguments": TEXT}} as its arguments (JSON text) arrive. Whatever is no
  * valid call is given as content, never dropped. */
 COLIBRI_API colibri_status colibri_answer_push(colibri_answer* answer, const char* utf8, size_t size,
                                                colibri_string* deltas, colibri_error* error);
@@ -278,11 +278,12 @@ COLIBRI_API colibri_status colibri_engine_stats(const colibri_engine* engine, co
 /* Counters, gauges and histograms of the engine, as a JSON array of
  *   {"name", "help", "kind": "counter"|"gauge"|"histogram", "samples": [{"labels": {...}, "value": V}]}
  * with, for a histogram, {"labels", "bounds": [...], "counts": [one more than bounds, not cumulative], "sum": S} as its
- * samples. Names are Prometheus names without a prefix ("time_to_first_token_seconds"). Takes no lock that a step holds. */
+ * samples. Names are Prometheus names without a prefix ("time_to_first_token_seconds"). Takes no lock that a step
+ * holds. */
 COLIBRI_API colibri_status colibri_engine_metrics(const colibri_engine* engine, colibri_string* json,
                                                   colibri_error* error);
-/* For every expert, [n_moe_layers][n_experts]: how often it was chosen since the engine was opened, and where it is now.
- * Either array may be NULL; `n` is the number of elements of each. Takes no lock that a step holds. */
+/* For every expert, [n_moe_layers][n_experts]: how often it was chosen since the engine was opened, and where it is
+ * now. Either array may be NULL; `n` is the number of elements of each. Takes no lock that a step holds. */
 enum { COLIBRI_ON_DISK = 0, COLIBRI_IN_MEMORY = 1, COLIBRI_BEING_READ = 2 };
 COLIBRI_API colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* activations,
                                                   uint8_t* residency, size_t n, colibri_error* error);
@@ -343,15 +344,15 @@ typedef struct colibri_request {
   /* Log probabilities of the answer's tokens, of the model's own distribution (temperature 1, no penalty, no filter):
    * -1 none, 0 the token's own, k > 0 also those of the k most probable, at most COLIBRI_MAX_TOP_LOGPROBS. */
   int32_t logprobs;
-  /* Nonzero: PROMPT_TOKEN events come for every token of the prompt, in order, before the first TOKEN; with logprobs >= 0
-   * they carry them (the first has none). Such a prompt is computed whole. */
+  /* Nonzero: PROMPT_TOKEN events come for every token of the prompt, in order, before the first TOKEN; with logprobs >=
+   * 0 they carry them (the first has none). Such a prompt is computed whole. */
   int32_t echo;
   /* Special tokens that appear in the text though keep_special is 0. */
   const int32_t* kept_special;
   size_t n_kept_special;
   /* What the answer must look like, as JSON (docs/constraints.md): {"json": true}, {"schema": {...}}, or what
-   * colibri_answer_constraint gave. NULL or "": free. Only tokens that can still lead to a whole answer are sampled, also
-   * when greedy. COLIBRI_USAGE with the place and the reason for what is not supported. */
+   * colibri_answer_constraint gave. NULL or "": free. Only tokens that can still lead to a whole answer are sampled,
+   * also when greedy. COLIBRI_USAGE with the place and the reason for what is not supported. */
   const char* constraint;
   /* Whose request it is, for fairness: no client waits for another one's many requests. NULL: nobody's. */
   const char* client;
@@ -373,9 +374,9 @@ typedef struct colibri_logprob {
 COLIBRI_API void colibri_request_init(const colibri_engine* engine, colibri_request* request);
 
 typedef enum colibri_event_kind {
-  COLIBRI_EVENT_TOKEN = 0,   /* one generated token; text may be empty while a character is incomplete */
-  COLIBRI_EVENT_END = 1,     /* the last event; text may hold what was still held back */
-  COLIBRI_EVENT_NONE = 2,    /* nothing within the timeout */
+  COLIBRI_EVENT_TOKEN = 0,       /* one generated token; text may be empty while a character is incomplete */
+  COLIBRI_EVENT_END = 1,         /* the last event; text may hold what was still held back */
+  COLIBRI_EVENT_NONE = 2,        /* nothing within the timeout */
   COLIBRI_EVENT_PROGRESS = 3,    /* prompt tokens processed so far, in n_prompt_done; the first says that work began */
   COLIBRI_EVENT_PROMPT_TOKEN = 4 /* one token of the prompt, where echo asked for them */
 } colibri_event_kind;
@@ -387,12 +388,12 @@ typedef struct colibri_event {
   const char* text; /* valid until the next call for this sequence */
   size_t text_size;
   int32_t n_prompt_done;
-  const char* finish_reason; /* END: "stop", "length", "cancelled", "error" */
-  colibri_status status;     /* END: COLIBRI_OK unless cancelled or failed */
-  const char* error;         /* END with an error: its line, else NULL */
-  double seconds;            /* since submit, when the token was made */
-  int32_t n_prompt_cached;   /* prompt tokens that an earlier sequence had computed already */
-  float logprob;             /* of `token`, where asked for; NaN: none */
+  const char* finish_reason;  /* END: "stop", "length", "cancelled", "error" */
+  colibri_status status;      /* END: COLIBRI_OK unless cancelled or failed */
+  const char* error;          /* END with an error: its line, else NULL */
+  double seconds;             /* since submit, when the token was made */
+  int32_t n_prompt_cached;    /* prompt tokens that an earlier sequence had computed already */
+  float logprob;              /* of `token`, where asked for; NaN: none */
   const colibri_logprob* top; /* [n_top], most probable first, equals by the lower id; valid as long as `text` */
   size_t n_top;
 } colibri_event;

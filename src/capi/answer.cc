@@ -30,12 +30,21 @@ std::string id_seed(const Json& request, std::string_view prompt) {
   return std::to_string(hash.value());
 }
 
+// -1: none, or an ordinary one.
+TokenId special_token(const engine::TextModel& model, std::string_view marker) {
+  const text::Tokenizer* tokenizer = model.tokenizer();
+  const TokenId id = tokenizer != nullptr ? tokenizer->find(marker) : -1;
+  return id >= 0 && tokenizer->is_special(id) ? id : -1;
+}
+
 Result<colibri_answer> open_answer(const engine::TextModel& model, std::string_view json, std::string_view prompt) {
   const Result<Json> request = parse_json(json);
   if (!request.ok()) return Error{ErrorCode::kUsage, "the request is no valid JSON: " + request.error().message};
   COLIBRI_ASSIGN(const text::AnswerRequest wanted, text::parse_answer_request(*request));
   text::AnswerFormat format = model.answer_format(wanted.may_call());
-  COLIBRI_ASSIGN(Json constraint, text::answer_constraint(format, wanted, prompt));
+  COLIBRI_ASSIGN(Json constraint, text::answer_constraint(format, wanted, prompt, [&model](std::string_view marker) {
+                   return special_token(model, marker) >= 0;
+                 }));
   if (!wanted.may_call() && !format.harmony()) format.calls.clear();
   text::AnswerReader reader(format, wanted.options(id_seed(*request, prompt), std::string(prompt)));
   return colibri_answer{&model, std::move(format), std::move(constraint), std::move(reader)};
@@ -73,11 +82,8 @@ colibri_status colibri_answer_kept_special(const colibri_answer* answer, colibri
   return capi::guarded(error, [&]() -> Status {
     if (answer == nullptr || out == nullptr) return capi::missing_argument(out == nullptr ? "out" : "answer");
     TokenIds ids;
-    const text::Tokenizer* tokenizer = answer->model->tokenizer();
-    for (const std::string& marker : text::markers_of(answer->format)) {
-      const TokenId id = tokenizer != nullptr ? tokenizer->find(marker) : -1;
-      if (id >= 0 && tokenizer->is_special(id)) ids.push_back(id);
-    }
+    for (const std::string& marker : text::markers_of(answer->format))
+      if (const TokenId id = special_token(*answer->model, marker); id >= 0) ids.push_back(id);
     return capi::export_ids(ids, out);
   });
 }

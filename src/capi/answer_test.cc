@@ -86,7 +86,7 @@ TEST_F(Answer, WhatItMustLookLikeFollowsFromTheRequest) {
   EXPECT_EQ(
       *open(std::string(kRequest) + R"(, "tool_choice": "required", "parallel_tool_calls": false})")->constraint(),
       R"({"sequence": [{"until": "[/THINK]"}, {"optional": {"literal": "\n\n"}}, )"
-      R"({"literal": "[TOOL_CALLS]f[ARGS]"}, {"schema": {"type": "object"}}]})");
+      R"({"literal": "[TOOL_CALLS]"}, {"literal": "f[ARGS]"}, {"schema": {"type": "object"}}]})");
 }
 
 TEST_F(Answer, WhatMakesNoSenseIsRefused) {

@@ -157,7 +157,12 @@ colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* ac
     if (n != expected)
       return Error{ErrorCode::kUsage,
                    "n is " + std::to_string(n) + ", the model has " + std::to_string(expected) + " experts"};
-    engine->engine->experts({activations, activations != nullptr ? n : 0}, {residency, residency != nullptr ? n : 0});
+    using Place = store::ExpertStore::Place;
+    static_assert(static_cast<int>(Place::kAbsent) == COLIBRI_ON_DISK && sizeof(Place) == sizeof(uint8_t) &&
+                  static_cast<int>(Place::kResident) == COLIBRI_IN_MEMORY &&
+                  static_cast<int>(Place::kLoading) == COLIBRI_BEING_READ);
+    engine->engine->experts({activations, activations != nullptr ? n : 0},
+                            {reinterpret_cast<Place*>(residency), residency != nullptr ? n : 0});
     return {};
   });
 }

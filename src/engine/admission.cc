@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "engine/engine.h"
-#include "store/heat_file.h"
+#include "store/weights_identity.h"
 
 namespace colibri::engine {
 namespace {
@@ -139,8 +139,9 @@ Status Engine::open_prefixes(const OpenOptions& options) {
       log_(1, "prefix_folder has no effect: no memory is given to prefix_cache");
     return {};
   }
-  const uint64_t identity = store::model_identity(model_->catalog) + (plan_.backend.float_activations ? 1 : 0);
-  COLIBRI_ASSIGN(prefixes_, kv::PrefixCache::create(plan_.prefixes, identity));
+  COLIBRI_ASSIGN(const uint64_t identity, store::weights_identity(model_->catalog));
+  COLIBRI_ASSIGN(prefixes_,
+                 kv::PrefixCache::create(plan_.prefixes, identity + (plan_.backend.float_activations ? 1 : 0)));
   if (settings.prefix_folder == "off") return {};
   kv::PrefixDiskOptions disk;
   disk.folder = settings.prefix_folder;
@@ -158,14 +159,15 @@ bool Engine::tend_prefixes() {
   prefixes_->tend();
   publish_prefixes();
   std::unique_lock lock(mutex_);
-  if (!saving_) return false;
-  lock.unlock();
-  prefixes_->save();
+  if (saves_ended_ == saves_wanted_) return false;
+  if (const int64_t wanted = saves_wanted_; saves_begun_ != wanted) {
+    prefixes_->save();
+    saves_begun_ = wanted;
+  }
   if (prefixes_->unsaved() > 0) return true;
-  lock.lock();
-  saving_ = false;
+  saves_ended_ = saves_begun_;
   saved_.notify_all();
-  return false;
+  return saves_ended_ != saves_wanted_;
 }
 
 void Engine::publish_prefixes() {
@@ -183,10 +185,11 @@ void Engine::publish_prefixes() {
 Status Engine::save_prefixes() {
   if (!prefixes_) return {};
   std::unique_lock lock(mutex_);
-  saving_ = poked_ = true;
+  const int64_t mine = ++saves_wanted_;
+  poked_ = true;
   wake_.notify_one();
-  saved_.wait(lock, [this] { return !saving_ || stop_; });
-  return saving_ ? Status(Error{ErrorCode::kCancelled, "the engine closes"}) : Status();
+  saved_.wait(lock, [&] { return saves_ended_ >= mine || stop_; });
+  return saves_ended_ < mine ? Status(Error{ErrorCode::kCancelled, "the engine closes"}) : Status();
 }
 
 }  // namespace colibri::engine

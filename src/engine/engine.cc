@@ -227,12 +227,12 @@ Json Engine::total_activations() const {
   return layers;
 }
 
-void Engine::experts(std::span<uint64_t> activations, std::span<uint8_t> places) const {
-  const int n = experts_ ? experts_->n_experts() : 0;
-  for (size_t i = 0; n > 0 && i < std::max(activations.size(), places.size()); ++i) {
-    const int layer = static_cast<int>(i) / n, expert = static_cast<int>(i) % n;
-    if (i < activations.size()) activations[i] = experts_->activations(layer, expert);
-    if (i < places.size()) places[i] = static_cast<uint8_t>(experts_->place(layer, expert));
+void Engine::experts(std::span<uint64_t> activations, std::span<store::ExpertStore::Place> places) const {
+  for (size_t i = 0; experts_ && i < std::max(activations.size(), places.size()); ++i) {
+    const int layer = static_cast<int>(i) / facts_.n_experts, expert = static_cast<int>(i) % facts_.n_experts;
+    const bool stored = expert < experts_->n_experts();  // else it gives back its input and has no weights
+    if (i < activations.size()) activations[i] = stored ? experts_->activations(layer, expert) : 0;
+    if (i < places.size()) places[i] = stored ? experts_->place(layer, expert) : store::ExpertStore::Place::kResident;
   }
 }
 

@@ -65,7 +65,7 @@ class Engine {
   /// As colibri_engine_metrics says.
   Json metrics_json() const;
   /// [n_moe_layers, n_experts] each: how often an expert was chosen, and where it is. Either may be empty.
-  void experts(std::span<uint64_t> activations, std::span<uint8_t> places) const;
+  void experts(std::span<uint64_t> activations, std::span<store::ExpertStore::Place> places) const;
 
   sampling::SamplingParams default_sampling() const { return sampling_defaults(model_->description); }
 
@@ -163,8 +163,9 @@ class Engine {
   std::unique_ptr<kv::PrefixCache> prefixes_;  // null: none are kept
   std::optional<Affinity> affinity_;           // unless first come is first served
   int64_t n_admissions_ = 0;
-  bool slot_freed_ = false;       // since those who wait were looked at
-  bool saving_ = false;           // guarded by mutex_, with the condition saved_
+  bool slot_freed_ = false;  // since those who wait were looked at
+  // Calls of save_prefixes(): guarded by mutex_, with the condition saved_.
+  int64_t saves_wanted_ = 0, saves_begun_ = 0, saves_ended_ = 0;
   double step_miss_seconds_ = 0;  // that a step may wait for experts before nobody else is let in
   double wait_per_row_ = 0;       // fading mean of what a row of a decode pass waits
   std::optional<model::Decoder> decoder_;

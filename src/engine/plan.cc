@@ -270,7 +270,9 @@ class Planner {
 
   // Layers with a window keep what a pass of so many rows looks back at.
   void plan_cache_for(int64_t pass_rows) {
-    plan_.kv.pass_rows = pass_rows;
+    // A block of a prefix is kept after the pass that completed it.
+    const auto block = settings_.prefix_cache_bytes != 0 ? kv::PrefixCache::block_positions(plan_.kv) : int64_t{1};
+    plan_.kv.pass_rows = pass_rows + (block.ok() ? *block - 1 : 0);
     plan_.kv_bytes = kv::KvCache::bytes(plan_.kv) + kv::StateCache::bytes(plan_.states);
   }
 

@@ -270,6 +270,24 @@ TEST(Serving, AConstrainedAnswerIsWholeWhateverIsSampled) {
   EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
 }
 
+TEST(Serving, WhereExpertsAreIsWhatTheStoreSays) {
+  const auto engine = open_model("qwen3_moe", {{"context", "200"}, {"expert_memory", "50%"}});
+  ASSERT_NE(engine, nullptr);
+  ask(*engine, greedy(prompt_of(1, 60), 5));
+  const auto n = static_cast<size_t>(engine->facts().n_moe_layers) * static_cast<size_t>(engine->facts().n_experts);
+  std::vector<uint64_t> activations(n);
+  std::vector<store::ExpertStore::Place> places(n);
+  engine->experts(activations, places);
+  const auto resident = std::count(places.begin(), places.end(), store::ExpertStore::Place::kResident);
+  EXPECT_EQ(resident, engine->store_statistics().resident);
+  EXPECT_GT(resident, 0);
+  EXPECT_LT(resident, static_cast<int64_t>(n));
+  uint64_t total = 0;
+  for (const uint64_t a : activations) total += a;
+  EXPECT_EQ(total, 64 * static_cast<uint64_t>(engine->facts().n_moe_layers) *
+                       static_cast<uint64_t>(engine->spec().moe.router.top_k));
+}
+
 TEST(Serving, MetricsCountWhatHappened) {
   const auto engine = open_model("qwen3_moe", {{"context", "200"}, {"parallel", "2"}, {"prefix_cache", "16M"}});
   ASSERT_NE(engine, nullptr);

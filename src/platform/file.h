@@ -28,7 +28,8 @@ class File {
 
   const std::string& path() const { return path_; }
   int64_t size_bytes() const { return size_bytes_; }
-  int descriptor() const { return fd_; }  ///< for platform/ only
+  int64_t modified_ns() const { return modified_ns_; }  ///< since 1970, when it was opened
+  int descriptor() const { return fd_; }                ///< for platform/ only
   /// Fills `out` from `offset`; loops over short reads and EINTR. kIo names file, offset and reason; an end of file
   /// inside the range says that the file was truncated.
   Status read_at(int64_t offset, std::span<std::byte> out) const;
@@ -44,6 +45,7 @@ class File {
   std::string path_;
   int fd_ = -1;
   int64_t size_bytes_ = 0;
+  int64_t modified_ns_ = 0;
 };
 
 /// Writes a file that appears under its name only when it is whole: bytes go to a temporary file beside it, commit()

@@ -84,6 +84,7 @@ struct ConstraintState::Run {
   // Where any plain character leads back to the same place, plain tokens need no walk.
   void fill(TokenMask& mask) {
     mask.clear();
+    if (now.size() == 1 && info(now[0]).plain_loop && info(now[0]).loop_except >= 0) return fill_until(mask);
     bool all_plain = false, others_read_plain = false;
     for (const Config& config : now) {
       const int64_t n = plain_characters(config);
@@ -97,10 +98,29 @@ struct ConstraintState::Run {
       for (const TokenId id : tokens.end_ids()) mask.set(id);
   }
 
+  // Free text up to some other text: only tokens with that text's first byte, and odd ones, are tried.
+  void fill_until(TokenMask& mask) {
+    add_special(now[0], mask);
+    for (const TokenId id : tokens.split_plain(static_cast<uint8_t>(info(now[0]).loop_except), mask)) {
+      const size_t mark = machine.mark();
+      walk.assign(now.begin(), now.end());
+      read(tokens.bytes(id));
+      if (!walk.empty()) mask.set(id);
+      machine.rewind(mark);
+    }
+  }
+
+  void read(std::string_view bytes) {
+    for (const char c : bytes) {
+      if (walk.empty()) return;
+      advance([&](Configs& out) { machine.step(walk, 0, walk.size(), static_cast<uint8_t>(c), out); });
+    }
+  }
+
   // How many plain characters may follow here, whatever they are.
   int64_t plain_characters(const Config& config) const {
     const auto& state = info(config);
-    if (!state.plain_loop) return 0;
+    if (!state.plain_loop || state.loop_except >= 0) return 0;
     if (state.loop_bounds < 0) return kAny;
     const grammar::Bounds& bounds = machine.automaton().bounds[static_cast<size_t>(state.loop_bounds)];
     return bounds.max < 0 ? kAny : bounds.max - config.count + 1;  // this one is counted already
@@ -147,8 +167,7 @@ struct ConstraintState::Run {
     const size_t mark = machine.mark();
     walk.assign(now.begin(), now.end());
     if (bytes.empty()) advance([&](Configs& out) { machine.step_special(walk, 0, walk.size(), token, out); });
-    for (const char c : bytes)
-      advance([&](Configs& out) { machine.step(walk, 0, walk.size(), static_cast<uint8_t>(c), out); });
+    read(bytes);
     if (walk.empty()) {
       machine.rewind(mark);
       return false;

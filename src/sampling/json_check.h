@@ -31,7 +31,10 @@ class JsonReader {
     return true;
   }
   void need(std::string_view what) { ok_ = take(what) && ok_; }
-  void blank() { while (take(" ") || take("\n")) {} }
+  void blank() {
+    while (take(" ") || take("\n")) {
+    }
+  }
 
   Json value() {
     if (take("{")) return object();

@@ -10,6 +10,9 @@
 #include <new>
 #include <numeric>
 
+#include "sampling/constraint.h"
+#include "sampling/logprobs.h"
+
 namespace {
 // Every allocation of this program is counted, so that a test can say that there were none.
 int64_t g_allocations = 0;
@@ -295,6 +298,80 @@ TEST(Sampler, SamplingAllocatesNothing) {
   for (int i = 0; i < 20; ++i) sum += sampler.sample(logits, scratch()).value();
   EXPECT_EQ(g_allocations, before);
   EXPECT_GE(sum, 0);
+}
+
+// With a mask: the tokens that the same sampler chooses when all other logits are -infinity.
+TEST(Sampler, MaskIsMinusInfinityBeforeEverythingElse) {
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    SamplingParams params;
+    params.temperature = seed % 4 == 0 ? 0.0 : 0.5 + 0.1 * seed;
+    params.top_k = seed % 3 == 0 ? 5 : 0;
+    params.top_p = seed % 5 < 2 ? 0.7 : 1.0;
+    params.min_p = seed % 7 == 0 ? 0.1 : 0.0;
+    params.repetition_penalty = seed % 2 == 0 ? 1.3 : 1.0;
+    params.seed = seed;
+    if (seed % 6 == 0) params.logit_bias = {{3, 20.0}, {10, -5.0}};
+    constexpr int32_t kVocab = 130;  // not a multiple of the mask's words
+    Sampler masked(params, kVocab), reference(params, kVocab);
+    for (uint32_t step = 0; step < 20; ++step) {
+      std::vector<float> logits = some_logits(kVocab, seed * 100 + step);
+      logits[step] = kNan;
+      TokenMask mask(kVocab);
+      for (TokenId id = 0; id < kVocab; ++id)
+        if ((static_cast<uint32_t>(id) * 2654435761U + step * 97U) % 7 < 2) mask.set(id);
+      std::vector<float> hidden = logits;
+      for (TokenId id = 0; id < kVocab; ++id)
+        if (!mask.test(id)) hidden[id] = -kInfinity;
+      ASSERT_EQ(masked.sample(logits, scratch(), &mask).value(), reference.sample(hidden, scratch()).value());
+    }
+  }
+}
+
+TEST(Sampler, FailsWhenTheMaskLeavesNothing) {
+  for (const double temperature : {0.0, 1.0}) {
+    SamplingParams params;
+    params.temperature = temperature;
+    Sampler sampler(params, 3);
+    TokenMask mask(3);
+    EXPECT_FALSE(sampler.sample(std::vector<float>{1, 2, 3}, scratch(), &mask).ok());
+    mask.set(1);
+    EXPECT_EQ(sampler.sample(std::vector<float>{1, 2, 3}, scratch(), &mask).value(), 1);
+    EXPECT_FALSE(sampler.sample(std::vector<float>{1, -kInfinity, 3}, scratch(), &mask).ok());
+    EXPECT_FALSE(sampler.sample(std::vector<float>{1}, scratch(), &mask).ok());
+  }
+}
+
+TEST(Logprobs, AllocateNothing) {
+  const std::vector<float> logits = some_logits(5000);
+  TokenLogprob top[20];
+  const int64_t before = g_allocations;
+  const LogSoftmax softmax(logits);
+  const size_t n = softmax.top(top);
+  EXPECT_EQ(g_allocations, before);
+  EXPECT_EQ(n, 20U);
+}
+
+std::vector<TokenTexts::Token> one_token_per_byte() {
+  std::vector<TokenTexts::Token> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte)), false});
+  return tokens;
+}
+
+// A second round through the same kind of answer finds everything that it needs.
+TEST(Constraint, AllocatesNothingOnceWarm) {
+  const TokenTexts texts = TokenTexts::build(one_token_per_byte(), {});
+  ConstraintState state(*Constraint::parse(R"({"repeat": {"json_object": true}})", texts), texts);
+  const std::string round = R"({"a": [1, {"b": "text"}, null], "c": {"d": 1.5e3}})";
+  int64_t counted = 0;
+  for (int i = 0; i < 20; ++i) {
+    const int64_t before = g_allocations;
+    for (const char c : round) {
+      const bool allowed = state.allowed().test(c);
+      if (!allowed || !state.accept(c)) FAIL() << c;
+    }
+    counted = g_allocations - before;
+  }
+  EXPECT_EQ(counted, 0);
 }
 
 TEST(Validate, NamesTheParameterAndItsRange) {

@@ -22,9 +22,7 @@ class TokenMask {
   int32_t size() const { return size_; }
   void clear() { std::fill(words_.begin(), words_.end(), 0); }
   void set(TokenId id) { words_[static_cast<size_t>(id) / 64] |= bit(id); }  ///< REQUIRES: 0 <= id < size()
-  bool test(TokenId id) const {
-    return id >= 0 && id < size_ && (words_[static_cast<size_t>(id) / 64] & bit(id)) != 0;
-  }
+  bool test(TokenId id) const { return id >= 0 && id < size_ && (words_[static_cast<size_t>(id) / 64] & bit(id)) != 0; }
   /// Adds the tokens of a mask of the same size.
   void add(const TokenMask& other) {
     for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];

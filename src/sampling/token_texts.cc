@@ -134,11 +134,25 @@ Status TokenTexts::can_spell_everything() const {
     if (!is_needed(byte) || spelled[byte]) continue;
     char text[8];
     std::snprintf(text, sizeof text, "0x%02X", byte);
-    return Error{ErrorCode::kUnsupported, "answers of a given form need a token for each byte of text; this model's "
-                                          "tokenizer has none for " +
-                                              std::string(text)};
+    return Error{ErrorCode::kUnsupported,
+                 "answers of a given form need a token for each byte of text; this model's "
+                 "tokenizer has none for " +
+                     std::string(text)};
   }
   return {};
+}
+
+std::vector<TokenId> TokenTexts::split_plain(uint8_t byte, TokenMask& mask) const {
+  std::vector<TokenId> others;
+  for (TokenId id = 0; id < vocab_size_; ++id) {
+    const std::string_view text = bytes(id);
+    if (plain_.test(id) && text.find(static_cast<char>(byte)) == std::string_view::npos) {
+      mask.set(id);
+    } else if (!text.empty()) {
+      others.push_back(id);
+    }
+  }
+  return others;
 }
 
 void TokenTexts::add_plain_up_to(int64_t n, TokenMask& mask) const {

@@ -1,5 +1,5 @@
-// TokenTexts: the bytes of every token of a vocabulary, arranged as a trie, so that a constraint finds in one walk which
-// tokens it allows.
+// TokenTexts: the bytes of every token of a vocabulary, arranged as a trie, so that a constraint finds in one walk
+// which tokens it allows.
 //
 // Built once per engine from its tokenizer. Special tokens and end-of-text tokens have no bytes here: a constraint
 // reaches the former by id alone (special()), the latter when the text may end. A token is plain when its bytes are
@@ -70,6 +70,8 @@ class TokenTexts {
   const TokenMask& plain() const { return plain_; }
   /// Adds the plain tokens of at most `n` characters.
   void add_plain_up_to(int64_t n, TokenMask& mask) const;
+  /// Adds the plain tokens without this byte; returns the tokens with bytes that were left out.
+  std::vector<TokenId> split_plain(uint8_t byte, TokenMask& mask) const;
   size_t longest() const { return longest_; }  ///< bytes of the longest token
 
  private:

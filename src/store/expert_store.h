@@ -112,7 +112,7 @@ class ExpertStore {
   int n_experts() const { return n_experts_; }
   /// How often an expert was chosen since the store was opened.
   /// Where an expert is at present; by any thread.
-  enum class Place : uint8_t { kAbsent, kLoading, kResident };
+  enum class Place : uint8_t { kAbsent, kResident, kLoading };
   Place place(int moe_layer, int expert) const {
     return places_[static_cast<size_t>(moe_layer * n_experts_ + expert)].load(std::memory_order_relaxed);
   }

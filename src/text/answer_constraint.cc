@@ -228,13 +228,13 @@ bool is_numbered(const CallForm& form) {
 }
 
 Result<Json> repeated_calls(const CallForm& form, const AnswerRequest& request) {
-  const Json separator = literal(write(form.separator, {}));
+  const std::string separator = write(form.separator, {});
   if (is_numbered(form)) {
     Json more = sequence({});
     for (int index = request.parallel ? kMaxNumberedCalls - 1 : 0; index >= 0; --index) {
       COLIBRI_ASSIGN(const Json call, any_call(form, request, index));
       const Json rest = sequence({call, more});
-      more = index == 0 ? rest : optional(sequence({separator, rest}));
+      more = index == 0 ? rest : optional(sequence({literal(separator), rest}));
     }
     return more;
   }
@@ -242,7 +242,7 @@ Result<Json> repeated_calls(const CallForm& form, const AnswerRequest& request) 
   if (!request.parallel) return call;
   Json out = object("repeat", std::move(call));
   out.set("min", 1).set("max", kMaxCalls);
-  if (!separator.find("literal")->as_string().empty()) out.set("separator", separator);
+  if (!separator.empty()) out.set("separator", separator);
   return out;
 }
 
@@ -289,10 +289,65 @@ Result<Json> harmony_constraint(const AnswerRequest& request) {
   return sequence({reasoning, choice(std::move(ways))});
 }
 
-}  // namespace
+// --- special tokens ---
 
-Result<Json> answer_constraint(const AnswerFormat& format, const AnswerRequest& request, std::string_view prompt) {
-  if (!request.json && !request.must_call()) return Json();
+struct Piece {
+  std::string_view text;
+  bool special;
+};
+
+std::vector<Piece> pieces_of(std::string_view text, const std::vector<std::string>& specials) {
+  std::vector<Piece> pieces;
+  while (!text.empty()) {
+    size_t at = text.size();
+    std::string_view first;
+    for (const std::string& special : specials)
+      if (const size_t found = text.find(special); found < at) {
+        at = found;
+        first = special;
+      }
+    if (at > 0) pieces.push_back({text.substr(0, at), false});
+    if (!first.empty()) pieces.push_back({text.substr(at, first.size()), true});
+    text.remove_prefix(at + first.size());
+  }
+  return pieces;
+}
+
+// A special token is read as itself where it is a literal, or an end, of its own.
+Json apart(const char* key, std::string_view text, const std::vector<std::string>& specials) {
+  Json::Array list;
+  for (const Piece& piece : pieces_of(text, specials))
+    list.push_back(object(list.empty() ? key : "literal", piece.text));
+  return list.size() == 1 ? list.front() : object("sequence", std::move(list));
+}
+
+Json with_specials_apart(const Json& node, const std::vector<std::string>& specials);
+
+Json with_specials_apart(const char* key, const Json& value, const std::vector<std::string>& specials) {
+  Json::Array list;
+  if (!value.is_array()) return with_specials_apart(value, specials);
+  for (const Json& item : value.as_array()) {
+    Json put = with_specials_apart(item, specials);
+    const Json* inner = std::string_view(key) == "sequence" ? put.find("sequence") : nullptr;
+    if (inner == nullptr) {
+      list.push_back(std::move(put));
+    } else {
+      list.insert(list.end(), inner->as_array().begin(), inner->as_array().end());
+    }
+  }
+  return list;
+}
+
+Json with_specials_apart(const Json& node, const std::vector<std::string>& specials) {
+  for (const char* key : {"literal", "until"})
+    if (const Json* text = node.find(key)) return apart(key, text->as_string(), specials);
+  Json out = node;
+  for (const char* key : {"sequence", "choice", "optional", "repeat"})
+    if (const Json* value = node.find(key)) out.set(key, with_specials_apart(key, *value, specials));
+  return out;
+}
+
+Result<Json> constraint_of(const AnswerFormat& format, const AnswerRequest& request, std::string_view prompt) {
   if (format.harmony()) return harmony_constraint(request);
   if (request.must_call() && format.calls.empty())
     return Error{ErrorCode::kUsage, "tool_choice: this model's chat template has no form for tool calls; use auto"};
@@ -304,6 +359,17 @@ Result<Json> answer_constraint(const AnswerFormat& format, const AnswerRequest& 
   }
   if (!request.must_call()) ways.push_back(framed(format, prompt, json_text(request)));
   return sequence({before(format, prompt), choice(std::move(ways))});
+}
+
+}  // namespace
+
+Result<Json> answer_constraint(const AnswerFormat& format, const AnswerRequest& request, std::string_view prompt,
+                               const std::function<bool(std::string_view)>& is_special) {
+  if (!request.json && !request.must_call()) return Json();
+  COLIBRI_ASSIGN(const Json constraint, constraint_of(format, request, prompt));
+  std::vector<std::string> specials = markers_of(format);
+  std::erase_if(specials, [&](const std::string& marker) { return !is_special || !is_special(marker); });
+  return with_specials_apart(constraint, specials);
 }
 
 }  // namespace colibri::text

@@ -6,13 +6,16 @@
 // Thread-safety: a free function.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "text/answer_request.h"
 
 namespace colibri::text {
 
-/// Null: free. kUsage that names tool_choice when this format has no call, or none for such a parameter.
-Result<Json> answer_constraint(const AnswerFormat& format, const AnswerRequest& request, std::string_view prompt);
+/// Null: free. kUsage that names tool_choice when this format has no call, or none for such a parameter. `is_special`
+/// (may be null): which markers are special tokens of the vocabulary; those stand in literals of their own.
+Result<Json> answer_constraint(const AnswerFormat& format, const AnswerRequest& request, std::string_view prompt,
+                               const std::function<bool(std::string_view)>& is_special);
 
 }  // namespace colibri::text

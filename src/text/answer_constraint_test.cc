@@ -30,7 +30,7 @@ AnswerFormat format(const char* calls, const char* reasoning = nullptr) {
 std::string constraint(const AnswerFormat& format, const std::string& members, std::string_view prompt = "") {
   const auto wanted = parsed(members);
   if (!wanted.ok()) return wanted.error().message;
-  const auto json = answer_constraint(format, *wanted, prompt);
+  const auto json = answer_constraint(format, *wanted, prompt, nullptr);
   if (!json.ok()) return json.error().message;
   return json->is_null() ? "free" : json->dump();
 }
@@ -162,6 +162,32 @@ TEST(AnswerConstraint, WhatAFormatCannotSayIsRefused) {
       0U);
 }
 
+// Literals that are special tokens are read as tokens only when they stand alone.
+TEST(AnswerConstraint, SpecialTokensStandApart) {
+  const auto special = [](std::string_view marker) { return marker.starts_with("<|") || marker == "｜DSML｜"; };
+  const auto text = [&](const char* form, const char* reasoning) {
+    const auto wanted = parsed(R"("tools": [{"name": "f", "parameters": {"properties": {"s": {"type": "string"}},
+      "required": ["s"]}}], "tool_choice": "required", "parallel_tool_calls": false)");
+    return answer_constraint(format(form, reasoning), *wanted, "", special)->dump();
+  };
+  EXPECT_EQ(
+      text("dsml_v4", nullptr),
+      R"({"sequence": [{"literal": "<"}, {"literal": "｜DSML｜"}, {"literal": "tool_calls>\n<"}, {"literal": "｜DSML｜"}, )"
+      R"({"literal": "invoke name=\"f\">\n<"}, {"literal": "｜DSML｜"}, {"literal": "parameter name=\"s\" string=\"true\">"}, )"
+      R"({"until": "</"}, {"literal": "｜DSML｜"}, {"literal": "parameter>\n"}, {"literal": "</"}, {"literal": "｜DSML｜"}, )"
+      R"({"literal": "invoke>\n</"}, {"literal": "｜DSML｜"}, {"literal": "tool_calls>"}]})");
+  const std::string harmony = text("harmony", nullptr);
+  EXPECT_EQ(
+      harmony.find(
+          R"({"sequence": [{"optional": {"sequence": [{"literal": "<|channel|>"}, {"literal": "analysis"}, )"
+          R"({"literal": "<|message|>"}, {"until": "<|end|>"}, {"literal": "<|start|>"}, {"literal": "assistant"}]}}, )"),
+      0U)
+      << harmony;
+  EXPECT_NE(
+      text("kimi_k2", "think").find(R"({"literal": "functions.f:0"}, {"literal": "<|tool_call_argument_begin|>"})"),
+      std::string::npos);
+}
+
 // What is forced is read as a call: the frame that is written is the one that is looked for.
 TEST(AnswerConstraint, AForcedCallIsReadAsOne) {
   for (const char* name : {"hermes",
@@ -202,7 +228,7 @@ TEST(AnswerConstraint, AForcedCallIsReadAsOne) {
         R"("tools": [{"name": "ping"}], "tool_choice": "required", "parallel_tool_calls": false)";
     const auto wanted = parsed(members);
     const AnswerFormat one = format(name);
-    const Json json = answer_constraint(one, *wanted, "").value();
+    const Json json = answer_constraint(one, *wanted, "", nullptr).value();
     std::string text;
     const Json* items = json.find("sequence");
     for (const Json& item : items != nullptr ? items->as_array() : Json::Array{json})

@@ -13,6 +13,7 @@
 #include "text/answers/json_scanner.h"
 #include "text/answers/pattern.h"
 #include "text/answers/value_types.h"
+#include "text/chat_messages.h"
 
 namespace colibri::text {
 namespace {
@@ -402,6 +403,73 @@ TEST(AnswerFormat, EveryPublishedTemplateHasItsFormat) {
     ++seen;
   }
   EXPECT_EQ(seen, kFormats.size());
+}
+
+// Those whose calls are not read, or that show no calls in a history.
+const std::vector<std::string> kWithoutCalls = {"GigaChat3-10B-A1.8B",
+                                                "HuggingFaceTB-SmolLM3-3B",
+                                                "Kimi-K2-Instruct",
+                                                "LFM2-8B-A1B",
+                                                "LFM2.5-Instruct",
+                                                "fireworks-ai-llama-3-firefunction-v2",
+                                                "google-gemma-2-2b-it",
+                                                "llama-cpp-deepseek-r1",
+                                                "llama-cpp-rwkv-world",
+                                                "meetkai-functionary-medium-v3.2",
+                                                "microsoft-Phi-3.5-mini-instruct",
+                                                "muse-glimmer",
+                                                "tokenizer-gemma3"};
+
+Json context_of(const char* messages, bool prompt, const MessageForm& form) {
+  Json context = parse_json(R"({"tools": [{"type": "function", "function": {"name": "look_up", "description": "d",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string", "description": "x"},
+      "days": {"type": "integer", "description": "y"}}, "required": ["city"]}}}],
+    "bos_token": "", "eos_token": "", "documents": null})")
+                     .value();
+  context.set("add_generation_prompt", prompt);
+  return context.set("messages", messages_for_template(parse_json(messages).value(), form));
+}
+
+// What a template writes for a call in a history is what its model was taught to write: it must be read as that call.
+TEST(AnswerFormat, CallsAsPublishedTemplatesWriteThemAreRead) {
+  const fs::path folder = shared() / "oracle/chat_templates/templates";
+  if (!fs::exists(folder)) GTEST_SKIP() << "no templates at " << folder;
+  const Json wanted = parse_json(R"({"city": "Rome <b>\n\"x\"", "days": 3})").value();
+  for (const auto& [name, format_name] : kFormats) {
+    if (std::find(kWithoutCalls.begin(), kWithoutCalls.end(), name) != kWithoutCalls.end()) continue;
+    const std::string source = read_file(folder / (name + ".jinja"));
+    const ChatTemplate chat = ChatTemplate::parse(source, name).value();
+    const MessageForm form = message_form_of(chat, source);
+    const std::string prompt =
+        chat.render(context_of(R"([{"role": "user", "content": "Hi"}])", true, form), {}).value();
+    const std::string whole = chat.render(context_of(R"([{"role": "user", "content": "Hi"},
+      {"role": "assistant", "content": null, "tool_calls": [{"id": "abcdefghi", "type": "function", "function":
+        {"name": "look_up", "arguments": "{\"city\": \"Rome <b>\\n\\\"x\\\"\", \"days\": 3}"}}]}])",
+                                                     false, form),
+                                          {})
+                                  .value();
+    size_t common = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).first - prompt.begin();
+    const size_t marker = whole.rfind('<', common == 0 ? 0 : common - 1);  // both may begin with the same bytes of one
+    if (marker != std::string::npos && whole.find('>', marker) >= common) common = marker;
+    AnswerOptions options;
+    options.tools = {
+        {"look_up",
+         parse_json(R"({"properties": {"city": {"type": "string"}, "days": {"type": "integer"}}})").value()}};
+    options.prompt = whole.substr(0, common);
+    AnswerReader reader(detect_answer_format(source, nullptr), options);
+    AnswerDeltas deltas;
+    reader.push(whole.substr(common), deltas);
+    reader.finish(deltas);
+    EXPECT_EQ(reader.calls_closed(), 1) << name << ": " << whole.substr(common);
+    for (const AnswerDelta& delta : deltas) {
+      if (delta.kind == AnswerDelta::Kind::kCall) {
+        EXPECT_EQ(delta.name, "look_up") << name;
+      } else if (delta.kind == AnswerDelta::Kind::kArguments) {
+        const auto arguments = parse_json(delta.text);
+        EXPECT_TRUE(arguments.ok() && same_members(*arguments, wanted)) << name << ": " << delta.text;
+      }
+    }
+  }
 }
 
 TEST(AnswerFormat, TemplatesOfFamiliesThatAreNotPublishedHere) {

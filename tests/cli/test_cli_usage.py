@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cli.harness import BIN, DEMO, CliTest, colibri, without_progress
 
-COMMANDS = ("run", "chat", "tokenize", "detokenize", "template", "logits", "perplexity", "bench", "plan", "inspect", "validate",
+COMMANDS = ("run", "chat", "serve", "tokenize", "detokenize", "template", "logits", "perplexity", "bench", "plan", "inspect", "validate",
             "doctor", "test", "config", "version")
 
 
@@ -41,7 +41,7 @@ class UsageTest(CliTest):
 
     def test_no_command_and_no_model_say_what_to_do(self):
         self.assert_fails(2, names=("colibri help",))
-        for command in ("run", "chat", "tokenize", "detokenize", "template", "perplexity", "bench", "plan", "inspect", "validate"):
+        for command in ("run", "chat", "serve", "tokenize", "detokenize", "template", "perplexity", "bench", "plan", "inspect", "validate"):
             with self.subTest(command):
                 self.assert_fails(2, command, names=("--model", "COLIBRI_MODEL"))
 

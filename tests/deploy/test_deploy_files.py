@@ -58,7 +58,7 @@ class MetricsTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        with RealServer("--expert-memory", "50%") as server:
+        with RealServer("--expert-memory", "50%", "--prefix-cache", "4M") as server:
             server.get("/health")
             cls.series = series_of(server.get("/metrics"))
 

@@ -94,7 +94,7 @@ void hold(const HttpRequest& request, std::shared_ptr<Responder> responder, Log&
   });
 }
 
-void add_probe_routes(const Site& site) {
+std::unique_ptr<SiteRoutes> add_probe_routes(const Site& site) {
   add(site, "POST", "/echo", echo);
   add(site, "PUT", "/echo", echo);
   add(site, "GET", "/echo", echo);
@@ -109,6 +109,7 @@ void add_probe_routes(const Site& site) {
   add(site, "GET", "/deep/*", echo);
   site.router.shape_errors("/deep",
                            [](const ApiError& error) { return "{\"deep\": " + std::to_string(error.status) + "}"; });
+  return nullptr;
 }
 
 // "--key value" and "--key=value" to settings; the tests use nothing else.

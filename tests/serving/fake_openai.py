@@ -69,7 +69,7 @@ class FakeServer:
 
     async def _stream(self, path, tokens, usage, fake, reader, writer):
         width = fake.get("bytes_per_write")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n")
 
         async def send(data):
             data = data.encode()
@@ -122,5 +122,5 @@ def chunk(path, text, finish_reason=None):
 
 async def respond(writer, status, body):
     data = json.dumps(body).encode()
-    writer.write(f"HTTP/1.1 {status} Fake\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+    writer.write(f"HTTP/1.1 {status} Fake\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
     await writer.drain()

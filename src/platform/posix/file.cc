@@ -85,16 +85,21 @@ Result<File> File::open(const std::string& path) {
   if (S_ISDIR(status.st_mode)) return Error{ErrorCode::kInvalidModel, path + ": is a folder, a file is needed"};
   if (!S_ISREG(status.st_mode)) return Error{ErrorCode::kInvalidModel, path + ": is not a regular file"};
   file.size_bytes_ = status.st_size;
+  file.modified_ns_ = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   return file;
 }
 
 File::File(File&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), size_bytes_(other.size_bytes_) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_bytes_(other.size_bytes_),
+      modified_ns_(other.modified_ns_) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   std::swap(size_bytes_, other.size_bytes_);
+  std::swap(modified_ns_, other.modified_ns_);
   return *this;
 }
 

@@ -11,7 +11,9 @@ constexpr size_t kMaxEdges = 4 * kMaxStates;
 constexpr size_t kMaxRows = 2048;
 constexpr size_t kManyEdges = 4;  // so many are found faster in a row
 
-bool is_plain_lead(unsigned byte) { return byte >= 0x20 && byte != '"' && byte != '\\' && !(byte >= 0x80 && byte < 0xC2); }
+bool is_plain_lead(unsigned byte) {
+  return byte >= 0x20 && byte != '"' && byte != '\\' && !(byte >= 0x80 && byte < 0xC2);
+}
 
 void describe(Automaton& automaton, State s) {
   Automaton::StateInfo& info = automaton.states[s];
@@ -62,8 +64,8 @@ Rule AutomatonBuilder::rule(State start, bool nests) {
 }
 
 int32_t AutomatonBuilder::bounds(int64_t min, int64_t max) {
-  bounds_.push_back({static_cast<int32_t>(std::min(min, kUnlimited)),
-                     max < 0 || max > kUnlimited ? -1 : static_cast<int32_t>(max)});
+  bounds_.push_back(
+      {static_cast<int32_t>(std::min(min, kUnlimited)), max < 0 || max > kUnlimited ? -1 : static_cast<int32_t>(max)});
   return static_cast<int32_t>(bounds_.size() - 1);
 }
 
@@ -107,8 +109,8 @@ Result<Automaton> AutomatonBuilder::build(Rule root) {
   for (const State s : accepting_) automaton.states[s].accepts = true;
   for (const Loop& loop : loops_) {
     automaton.states[loop.at].plain_loop = true;
-    automaton.states[loop.at].loop_head = loop.head;
     automaton.states[loop.at].loop_bounds = loop.bounds;
+    automaton.states[loop.at].loop_except = loop.except;
   }
   for (State s = 0; s < n_states_; ++s) describe(automaton, s);
   for (State s = 0; s < n_states_; ++s) add_row(automaton, s);

@@ -26,9 +26,9 @@ namespace colibri::sampling::grammar {
 using State = uint32_t;
 using Rule = uint32_t;
 
-inline constexpr int kMaxNesting = 64;          ///< levels of objects and arrays in an answer
-inline constexpr size_t kMaxStates = 1 << 17;   ///< of one automaton
-inline constexpr size_t kMaxConfigs = 1024;     ///< places in the automaton at which one text may be at once
+inline constexpr int kMaxNesting = 64;         ///< levels of objects and arrays in an answer
+inline constexpr size_t kMaxStates = 1 << 17;  ///< of one automaton
+inline constexpr size_t kMaxConfigs = 1024;    ///< places in the automaton at which one text may be at once
 inline constexpr State kDead = std::numeric_limits<State>::max();
 inline constexpr int64_t kUnlimited = 1'000'000'000;  ///< a maximum beyond this is none
 
@@ -48,15 +48,15 @@ struct Bounds {
 struct Automaton {
   struct StateInfo {
     uint32_t first_edge;
-    int32_t row = -1;        ///< into rows: the targets of its bytes, where they are many and each has one
-    uint8_t height = 255;    ///< 255: no end can be reached
-    bool accepts = false;    ///< the rule may end here
-    bool passes = false;     ///< has edges other than bytes and special tokens, or accepts: must be expanded
-    bool reads = false;      ///< has edges of bytes or special tokens
-    bool reads_plain = false;///< a plain character can begin here
-    bool plain_loop = false; ///< any plain character leads to `loop_head`
-    State loop_head = kDead;
-    int32_t loop_bounds = -1;///< the bounds of the kCount edge in front of the loop; -1: not counted
+    int32_t row = -1;          ///< into rows: the targets of its bytes, where they are many and each has one
+    uint8_t height = 255;      ///< 255: no end can be reached
+    bool accepts = false;      ///< the rule may end here
+    bool passes = false;       ///< has edges other than bytes and special tokens, or accepts: must be expanded
+    bool reads = false;        ///< has edges of bytes or special tokens
+    bool reads_plain = false;  ///< a plain character can begin here
+    bool plain_loop = false;   ///< any plain character leads back here
+    int32_t loop_bounds = -1;  ///< the bounds of the kCount edge in front of the loop; -1: not counted
+    int16_t loop_except = -1;  ///< this byte (ASCII) alone leads elsewhere; -1: none does
   };
   struct RuleInfo {
     State start;
@@ -94,20 +94,22 @@ class AutomatonBuilder {
   void count(State from, int32_t bounds, State to) { add(from, {Edge::kCount, 0, 0, to, bounds}); }
   void leave(State from, int32_t bounds, State to) { add(from, {Edge::kLeave, 0, 0, to, bounds}); }
   State call(State from, Rule rule);  ///< returns where it goes on
-  void call(State from, Rule rule, State to) {
-    add(from, {Edge::kCall, 0, 0, to, static_cast<int32_t>(rule)});
-  }
+  void call(State from, Rule rule, State to) { add(from, {Edge::kCall, 0, 0, to, static_cast<int32_t>(rule)}); }
   State text(State from, std::string_view bytes);  ///< returns the state behind it
-  /// From `at`, any plain character leads to `head`, which leads back to `at` (through a kCount edge, or `at` itself).
-  void mark_plain_loop(State at, State head, int32_t bounds) { loops_.push_back({at, head, bounds}); }
+  /// From `at` any plain character, other than `except`, leads to a state that leads back to `at` without reading: `at`
+  /// itself, or one with a kCount edge of these bounds.
+  void mark_plain_loop(State at, int32_t bounds = -1, int except = -1) {
+    loops_.push_back({at, bounds, static_cast<int16_t>(except)});
+  }
 
   /// kUsage: too large, no text is allowed, or it would need more than kMaxNesting levels.
   Result<Automaton> build(Rule root);
 
  private:
   struct Loop {
-    State at, head;
+    State at;
     int32_t bounds;
+    int16_t except;
   };
   void add(State from, Edge edge);
 

@@ -122,14 +122,16 @@ Status measure(Automaton& automaton) {
     if (rule.start == kDead) return Error{ErrorCode::kUsage, "a part of it is never defined"};
   Heights(automaton).run();
   if (automaton.states[automaton.rules[automaton.root].start].height == kNone) {
-    return Error{ErrorCode::kUsage, "no answer satisfies it (within " + std::to_string(kMaxNesting) +
-                                        " levels of objects and arrays)"};
+    return Error{ErrorCode::kUsage,
+                 "no answer satisfies it (within " + std::to_string(kMaxNesting) + " levels of objects and arrays)"};
   }
   Widths widths(automaton);
   for (State s = 0; s + 1 < automaton.states.size(); ++s) {
     if (automaton.states[s].passes && widths.width(s) == Widths::kTooWide) {
-      return Error{ErrorCode::kUsage, "more than " + std::to_string(kMaxConfigs / 2) +
-                                          " alternatives (or optional properties in a row) at one place, or a part that begins with itself"};
+      return Error{
+          ErrorCode::kUsage,
+          "more than " + std::to_string(kMaxConfigs / 2) +
+              " alternatives (or optional properties in a row) at one place, or a part that begins with itself"};
     }
   }
   return {};

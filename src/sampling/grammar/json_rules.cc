@@ -62,7 +62,8 @@ State JsonRules::hex(State from, std::string_view digits) {
 // Behind a backslash. The halves of a surrogate pair come one after the other.
 void JsonRules::escape(State from, State to) {
   constexpr std::string_view kAny = "0123456789abcdef";
-  for (const char c : std::string_view("\"\\/bfnrt")) b_.bytes(from, static_cast<uint8_t>(c), static_cast<uint8_t>(c), to);
+  for (const char c : std::string_view("\"\\/bfnrt"))
+    b_.bytes(from, static_cast<uint8_t>(c), static_cast<uint8_t>(c), to);
   const State unicode = b_.text(from, "u");
   const State d = hex(unicode, "d"), other = hex(unicode, "0123456789abcef");
   const State low_half = b_.text(hex(hex(hex(d, "89ab"), kAny), kAny), "\\u");
@@ -82,7 +83,7 @@ Rule JsonRules::string() {
   if (string_ != kNone) return string_;
   const State start = b_.state(), body = b_.text(start, "\"");
   any_character(body, body);
-  b_.mark_plain_loop(body, body, -1);
+  b_.mark_plain_loop(body);
   b_.accept(b_.text(body, "\""));
   return string_ = b_.rule(start, false);
 }
@@ -94,7 +95,7 @@ State JsonRules::bounded_string(State from, int64_t min, int64_t max) {
   b_.count(body, bounds, character);
   b_.leave(body, bounds, end);
   any_character(character, body);
-  b_.mark_plain_loop(character, body, bounds);
+  b_.mark_plain_loop(character, bounds);
   b_.accept(b_.text(end, "\""));
   return b_.call(from, b_.rule(start, false));
 }
@@ -138,9 +139,10 @@ void JsonRules::range(State from, std::string_view low, std::string_view high, S
 // Whole numbers without a sign. Numbers of each length are a range of their own.
 void JsonRules::whole(State from, int64_t low, int64_t high, State to) {
   int64_t first = 0, last = 9;
-  for (int n = 1; n <= kMaxDigits; ++n) {
+  for (int n = 1;; ++n) {
     const int64_t a = std::max(low, first), b = std::min(high, last);
     if (a <= b) range(from, std::to_string(a), std::to_string(b), to);
+    if (n == kMaxDigits) return;
     first = last + 1;
     last = last * 10 + 9;
   }

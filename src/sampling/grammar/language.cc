@@ -29,15 +29,15 @@ bool next_utf8(Utf8State& state, uint8_t byte) {
   if (byte < 0x80) return true;
   if (byte < 0xC2 || byte > 0xF4) return false;
   state.missing = byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3;
-  if (byte == 0xE0) state.low = 0xA0;  // no overlong forms
+  if (byte == 0xE0) state.low = 0xA0;   // no overlong forms
   if (byte == 0xED) state.high = 0x9F;  // no surrogates
   if (byte == 0xF0) state.low = 0x90;
   if (byte == 0xF4) state.high = 0x8F;  // nothing above U+10FFFF
   return true;
 }
 
-// Free text up to the first occurrence of a text, or without end: the product of Knuth, Morris and Pratt's automaton and
-// one that reads UTF-8.
+// Free text up to the first occurrence of a text, or without end: the product of Knuth, Morris and Pratt's automaton
+// and one that reads UTF-8.
 class FreeText {
  public:
   FreeText(AutomatonBuilder& builder, std::string_view end_text) : b_(builder), until_(end_text) {
@@ -72,7 +72,8 @@ class FreeText {
     if (is_new) {
       found->second = b_.state();
       todo_.push_back(place);
-      if (until_.empty() && place.first.missing == 0) b_.mark_plain_loop(found->second, found->second, -1);
+      const int except = until_.empty() ? -1 : static_cast<uint8_t>(until_[0]);
+      if (place == Place() && except < 0x80) b_.mark_plain_loop(found->second, -1, except);
     }
     return found->second;
   }
@@ -143,14 +144,16 @@ class Compiler {
       const std::string inside = place.empty() ? std::string(kind.name) : place + "." + std::string(kind.name);
       return (this->*kind.add)(json, *value, inside, from, depth);
     }
-    return error(place, "has no member that says what it is (json, json_object, schema, literal, until, text, sequence, "
-                        "choice, optional, repeat)");
+    return error(place,
+                 "has no member that says what it is (json, json_object, schema, literal, until, text, sequence, "
+                 "choice, optional, repeat)");
   }
 
   static Status only_known(const Json& json, std::string_view kind, const std::string& place) {
     for (const auto& [key, value] : json.as_object()) {
       const bool of_repeat = kind == "repeat" && (key == "min" || key == "max" || key == "separator");
-      if (key != kind && !of_repeat) return error(place, "has a member \"" + key + "\" beside \"" + std::string(kind) + "\"");
+      if (key != kind && !of_repeat)
+        return error(place, "has a member \"" + key + "\" beside \"" + std::string(kind) + "\"");
     }
     return {};
   }

@@ -5,7 +5,7 @@
 namespace colibri::sampling::grammar {
 namespace {
 
-constexpr size_t kShort = 12;                    // visits up to here are compared one by one
+constexpr size_t kShort = 12;                   // visits up to here are compared one by one
 constexpr size_t kSeenSlots = 8 * kMaxConfigs;  // a power of two; visits are fewer than half of it
 constexpr size_t kMaxVisits = 3 * kMaxConfigs;
 
@@ -188,7 +188,8 @@ void Machine::rewind(size_t mark) {
 void Machine::compact(Configs& live) {
   std::vector<uint32_t> renumbered(frames_.size(), kNoFrame);
   for (const Config& config : live)
-    for (uint32_t f = config.stack; f != kNoFrame && renumbered[f] == kNoFrame; f = frames_[f].parent) renumbered[f] = 0;
+    for (uint32_t f = config.stack; f != kNoFrame && renumbered[f] == kNoFrame; f = frames_[f].parent)
+      renumbered[f] = 0;
   const std::vector<Frame> old = std::move(frames_);
   frames_.clear();
   frames_.reserve(old.size());

@@ -50,10 +50,10 @@ class Machine {
  private:
   static constexpr uint32_t kNoFrame = 0xFFFFFFFF;
   struct Frame {
-    State back;      // where to go on when the called rule ends
-    int32_t count;   // of the calling rule
+    State back;     // where to go on when the called rule ends
+    int32_t count;  // of the calling rule
     uint32_t parent;
-    uint8_t depth;   // levels of objects and arrays open inside the called rule
+    uint8_t depth;  // levels of objects and arrays open inside the called rule
     bool operator==(const Frame& other) const = default;
   };
 
@@ -71,12 +71,12 @@ class Machine {
 
   const Automaton& automaton_;
   std::vector<Frame> frames_;
-  std::vector<uint32_t> slots_;   // open addressing over frames_, at most half full
-  std::vector<Config> todo_;      // places still to expand
-  std::vector<Config> visited_;   // of the set that is being made, those that were expanded
-  std::vector<uint64_t> seen_;    // a hash table over visited_, used once it is long: round and index
+  std::vector<uint32_t> slots_;  // open addressing over frames_, at most half full
+  std::vector<Config> todo_;     // places still to expand
+  std::vector<Config> visited_;  // of the set that is being made, those that were expanded
+  std::vector<uint64_t> seen_;   // a hash table over visited_, used once it is long: round and index
   uint32_t round_ = 0;
-  size_t set_begin_ = 0;          // where the set that is being made begins
+  size_t set_begin_ = 0;  // where the set that is being made begins
 };
 
 }  // namespace colibri::sampling::grammar

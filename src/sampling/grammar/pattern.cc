@@ -274,7 +274,7 @@ State add_string(AutomatonBuilder& builder, const CharacterAutomaton& strings, S
     const auto& node = strings.nodes[i];
     if (node.accepts) builder.bytes(states[i], '"', '"', end);
     for (const auto& edge : node.edges) add_characters(builder, states[i], edge.low, edge.high, states[edge.target]);
-    if (loops_on_plain(node, i)) builder.mark_plain_loop(states[i], states[i], -1);
+    if (loops_on_plain(node, i)) builder.mark_plain_loop(states[i]);
   }
   return end;
 }

@@ -16,8 +16,16 @@ CharacterSet one(char32_t c) { return {{{c, c}}}; }
 CharacterSet digits() { return {{{'0', '9'}}}; }
 CharacterSet word_characters() { return {{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}}; }
 CharacterSet spaces() {
-  return {{{9, 13}, {32, 32}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-           {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}}};
+  return {{{9, 13},
+           {32, 32},
+           {0xA0, 0xA0},
+           {0x1680, 0x1680},
+           {0x2000, 0x200A},
+           {0x2028, 0x2029},
+           {0x202F, 0x202F},
+           {0x205F, 0x205F},
+           {0x3000, 0x3000},
+           {0xFEFF, 0xFEFF}}};
 }
 
 CharacterSet inverted(CharacterSet set) {
@@ -109,7 +117,8 @@ class Parser {
       return part;
     }
     take("?");  // lazy: the same strings
-    if (next_is('*') || next_is('+') || next_is('?') || next_is('{')) return unsupported("a quantifier of a quantifier");
+    if (next_is('*') || next_is('+') || next_is('?') || next_is('{'))
+      return unsupported("a quantifier of a quantifier");
     return repeat_of(std::move(part), min, max);
   }
 

@@ -12,9 +12,9 @@ constexpr int kMaxInside = 200;  // schemas inside each other
 
 // Keywords that say nothing about which values are right.
 constexpr std::string_view kAnnotations[] = {
-    "title",       "description", "default",  "examples",  "example",          "$schema",         "$id",  "$comment",
-    "$defs",       "definitions", "readOnly", "writeOnly", "contentMediaType", "contentEncoding", "deprecated",
-    "discriminator"};
+    "title",      "description",  "default",     "examples", "example",   "$schema",          "$id",
+    "$comment",   "$defs",        "definitions", "readOnly", "writeOnly", "contentMediaType", "contentEncoding",
+    "deprecated", "discriminator"};
 // Keywords that are supported, with the type that they are about ("" for any). Those of other types do not restrict.
 constexpr std::pair<std::string_view, std::string_view> kKeywords[] = {
     {"type", ""},
@@ -47,8 +47,8 @@ constexpr std::pair<std::string_view, std::string_view> kKeywords[] = {
 constexpr std::string_view kTypes[] = {"object", "array", "string", "number", "integer", "boolean", "null"};
 
 bool is_annotation(std::string_view key) {
-  return key.substr(0, 2) == "x-" || std::find(std::begin(kAnnotations), std::end(kAnnotations), key) !=
-                                         std::end(kAnnotations);
+  return key.substr(0, 2) == "x-" ||
+         std::find(std::begin(kAnnotations), std::end(kAnnotations), key) != std::end(kAnnotations);
 }
 
 const std::pair<std::string_view, std::string_view>* find_keyword(std::string_view key) {
@@ -73,8 +73,9 @@ Json without(const Json& schema, std::initializer_list<std::string_view> keys) {
 
 bool is_of_type(const Json& value, std::string_view type) {
   if (type == "integer")
-    return value.is_int() || (value.is_double() && value.as_double() == static_cast<double>(
-                                                      static_cast<int64_t>(std::clamp(value.as_double(), -9e18, 9e18))));
+    return value.is_int() ||
+           (value.is_double() &&
+            value.as_double() == static_cast<double>(static_cast<int64_t>(std::clamp(value.as_double(), -9e18, 9e18))));
   if (type == "number") return value.is_number();
   if (type == "object") return value.is_object();
   if (type == "array") return value.is_array();
@@ -157,7 +158,8 @@ Result<State> SchemaCompiler::add(const Json& schema, State from) {
 
 Result<State> SchemaCompiler::value(const Json& schema, const Place& place, State from) {
   if (depth_ >= kMaxInside) {
-    return schema_error(place.text(), "is too deep, or has a $ref to itself beside other keywords, which is not supported");
+    return schema_error(place.text(),
+                        "is too deep, or has a $ref to itself beside other keywords, which is not supported");
   }
   ++depth_;
   Result<State> to = value_inside(schema, place, from);
@@ -279,9 +281,9 @@ Result<State> SchemaCompiler::listed(const Json& schema, const Place& place, Sta
   if (list && !list->is_array()) return schema_error(place.text("enum"), "is no list");
   COLIBRI_ASSIGN(const auto types, types_of(schema, place.text("type")));
   const auto fits = [&](const Json& value) {
-    return (!constant || value == *constant) && (types.empty() || std::any_of(types.begin(), types.end(), [&](auto type) {
-             return is_of_type(value, type);
-           }));
+    return (!constant || value == *constant) &&
+           (types.empty() ||
+            std::any_of(types.begin(), types.end(), [&](auto type) { return is_of_type(value, type); }));
   };
   const State to = b_.state();
   const Json::Array one = constant ? Json::Array{*constant} : Json::Array{};

@@ -45,7 +45,8 @@ Result<SchemaCompiler::Properties> SchemaCompiler::properties(const Json& schema
     for (const auto& [name, value] : named->as_object()) out.named.push_back({name, &value, needed.erase(name) > 0});
   for (const Json& name : required->as_array()) {
     if (needed.erase(name.as_string()) == 0) continue;
-    if (is_false(others)) return schema_error(place.text("required"), "names \"" + name.as_string() + "\", which is not allowed");
+    if (is_false(others))
+      return schema_error(place.text("required"), "names \"" + name.as_string() + "\", which is not allowed");
     out.named.push_back({name.as_string(), out.others, true});
   }
   return out;
@@ -56,7 +57,8 @@ Result<State> SchemaCompiler::object(const Json& schema, const Place& place, Sta
   COLIBRI_ASSIGN(const int64_t min, count_member(schema, "minProperties", 0, place.text("minProperties")));
   COLIBRI_ASSIGN(const int64_t max, count_member(schema, "maxProperties", -1, place.text("maxProperties")));
   const auto n_required = std::count_if(all.named.begin(), all.named.end(), [](const auto& p) { return p.required; });
-  if (min > n_required) return schema_error(place.text("minProperties"), "above the number of required properties is not supported");
+  if (min > n_required)
+    return schema_error(place.text("minProperties"), "above the number of required properties is not supported");
   if (max >= 0 && (all.allows_others || max < static_cast<int64_t>(all.named.size())))
     return schema_error(place.text("maxProperties"), "below the number of possible properties is not supported");
   if (all.named.empty() && all.allows_others && !all.others) return b_.call(from, rules_.object());
@@ -66,8 +68,8 @@ Result<State> SchemaCompiler::object(const Json& schema, const Place& place, Sta
   return b_.call(from, b_.rule(start, true));
 }
 
-// For each property there is a state where it or a later one must come (`next`), and one behind its value, where a comma
-// or the end comes.
+// For each property there is a state where it or a later one must come (`next`), and one behind its value, where a
+// comma or the end comes.
 Result<State> SchemaCompiler::add_properties(const Properties& all, const Place& place, State open) {
   const size_t n = all.named.size();
   const Place inside{&place, "properties"};
@@ -93,7 +95,8 @@ Result<State> SchemaCompiler::add_properties(const Properties& all, const Place&
     std::vector<std::string_view> names;
     for (const Property& property : all.named) names.push_back(property.name);
     const State key = names.empty() ? b_.call(next, rules_.string()) : add_string(b_, all_except(names), next);
-    COLIBRI_ASSIGN(const State done, any_or(all.others, Place{&place, "additionalProperties"}, rules_.blank(b_.text(key, ":"))));
+    COLIBRI_ASSIGN(const State done,
+                   any_or(all.others, Place{&place, "additionalProperties"}, rules_.blank(b_.text(key, ":"))));
     continue_at(done, n, next);
   }
   return end;

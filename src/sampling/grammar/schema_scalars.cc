@@ -7,7 +7,7 @@
 namespace colibri::sampling::grammar {
 namespace {
 
-#define COLIBRI_DATE                                                                                              \
+#define COLIBRI_DATE \
   "[1-9]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|02-(0[1-9]|1\\d|2[0-8]))"
 #define COLIBRI_TIME "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"
 #define COLIBRI_BYTE "(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
@@ -20,9 +20,10 @@ constexpr std::pair<std::string_view, std::string_view> kFormats[] = {
     {"date", "^" COLIBRI_DATE "$"},
     {"time", "^" COLIBRI_TIME "$"},
     {"date-time", "^" COLIBRI_DATE "T" COLIBRI_TIME "$"},
-    {"duration", "^P(\\d{1,4}W|(\\d{1,4}D|\\d{1,4}M(\\d{1,4}D)?|\\d{1,4}Y(\\d{1,4}M(\\d{1,4}D)?)?)"
-                 "(T(\\d{1,4}H(\\d{1,4}M(\\d{1,4}S)?)?|\\d{1,4}M(\\d{1,4}S)?|\\d{1,4}S))?"
-                 "|T(\\d{1,4}H(\\d{1,4}M(\\d{1,4}S)?)?|\\d{1,4}M(\\d{1,4}S)?|\\d{1,4}S))$"},
+    {"duration",
+     "^P(\\d{1,4}W|(\\d{1,4}D|\\d{1,4}M(\\d{1,4}D)?|\\d{1,4}Y(\\d{1,4}M(\\d{1,4}D)?)?)"
+     "(T(\\d{1,4}H(\\d{1,4}M(\\d{1,4}S)?)?|\\d{1,4}M(\\d{1,4}S)?|\\d{1,4}S))?"
+     "|T(\\d{1,4}H(\\d{1,4}M(\\d{1,4}S)?)?|\\d{1,4}M(\\d{1,4}S)?|\\d{1,4}S))$"},
     {"uuid", "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"},
     {"ipv4", "^" COLIBRI_BYTE "(\\." COLIBRI_BYTE "){3}$"},
     {"ipv6", "^[0-9a-fA-F]{1,4}(:[0-9a-fA-F]{1,4}){7}$"},
