@@ -4,7 +4,7 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
 SOAK_MINUTES ?= 10
 
-.PHONY: all help demo test check-all bench fuzz soak soak-server check-deploy format format-check lint layers install clean
+.PHONY: all help demo test check-all bench fuzz soak soak-server check-deploy clients format format-check lint layers install clean
 .DEFAULT_GOAL := all
 
 all: ## build build/bin/colibri, build/lib/libcolibri.so and libcolibri.a
@@ -38,6 +38,9 @@ fuzz: ## every parser's fuzzer for FUZZ_SECONDS each
 
 soak: all ## for SOAK_MINUTES, half each: runs with changing settings; engines with changing budgets under a crowd
 	@scripts/soak.sh $(MODEL) $(SOAK_MINUTES)
+
+clients: all ## the server under the openai, anthropic, LangChain and lm-eval packages, curl and a fuzzer (installs them below build/)
+	@scripts/clients.sh
 
 soak-server: all ## for SOAK_MINUTES: 64 reading and 300 idle clients on one server, some slow, some leaving
 	@python3 bench/soak_server.py $(MODEL) $(SOAK_MINUTES)

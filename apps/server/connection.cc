@@ -197,6 +197,9 @@ class HttpConnection : public Connection, public std::enable_shared_from_this<Ht
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   bool reading_ = false;
+  // Where a read that is under way writes: while a client is watched during its answer, the buffer is taken from and
+  // shrunk.
+  std::vector<char> incoming_;
   asio::steady_timer read_timer_;
   uint64_t read_timer_serial_ = 0;
   Clock::time_point body_began_;
@@ -239,7 +242,8 @@ void HttpConnection::read_more() {
   if (reading_ || state_ == State::kClosed) return;
   reading_ = true;
   const size_t chunk = state_ == State::kBody ? kBodyChunkBytes : kHeadChunkBytes;
-  socket_.async_read_some(buffer_.prepare(chunk),
+  if (incoming_.size() != chunk) incoming_ = std::vector<char>(chunk);
+  socket_.async_read_some(asio::buffer(incoming_),
                           [self = shared_from_this()](const Code& code, size_t n) { self->on_read(code, n); });
 }
 
@@ -247,7 +251,7 @@ void HttpConnection::on_read(const Code& code, size_t n) {
   reading_ = false;
   if (state_ == State::kClosed) return;
   context_.metrics.bytes_in += n;
-  buffer_.commit(n);
+  buffer_.commit(asio::buffer_copy(buffer_.prepare(n), asio::buffer(incoming_, n)));
   if (state_ == State::kLingering) return code ? close_now() : linger(n);
   if (code && state_ == State::kAnswering && answer_whole_) return;  // it may have closed its side only
   if (code) return state_ == State::kAnswering ? lose_client("client_gone") : close_now();

@@ -1,5 +1,6 @@
 """The other routes: Anthropic's messages, OpenAI's responses, models, tokenizing, experts, and the description of it all."""
 import base64
+import http.client
 import json
 import re
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from server.api import chat, stream
-from server.server import ServerTest
+from server.server import TIMEOUT, ServerTest
 
 
 def say(text, **members):
@@ -97,6 +98,22 @@ class InformationTest(ServerTest):
                          self.server.post("/tokenize", {"messages": messages}).json()["tokens"])
         for path, body in (("/tokenize", {}), ("/detokenize", {"tokens": [4096]}), ("/detokenize", {"tokens": ["a"]}), ("/apply-template", {})):
             self.assertEqual(400, self.server.post(path, body).status, path)
+
+    def test_one_connection_carries_many_answers_that_are_made_elsewhere(self):
+        """While such an answer is made the connection is read already; once that read hit memory that was given back."""
+        connection = http.client.HTTPConnection(*self.server.address, timeout=TIMEOUT)
+        self.addCleanup(connection.close)
+        for i in range(300):
+            connection.request("POST", "/tokenize", json.dumps({"content": f"Once {i}"}))
+            self.assertEqual(200, self.read(connection).status)
+            connection.request("GET", "/v1/models")
+            self.assertEqual(200, self.read(connection).status)
+
+    @staticmethod
+    def read(connection):
+        response = connection.getresponse()
+        response.read()
+        return response
 
     def test_what_lm_eval_asks_of_the_tokenizer(self):
         self.server.wait_until(lambda: self.server.get("/tokenizer_info").json()["eos_token_id"] is not None)

@@ -77,7 +77,7 @@ TEST(ChatFormat, ChunksComeInTheOrderThatClientsRelyOn) {
     EXPECT_EQ("MODEL", frames[i].at("model"));
     EXPECT_EQ(7, frames[i].at("created"));
   }
-  const auto choice = [&](size_t i) { return frames[i].at("choices").at(0).get_object(); };
+  const auto choice = [&](size_t i) -> const json::object& { return frames[i].at("choices").at(0).get_object(); };
   EXPECT_EQ("assistant", choice(0).at("delta").at("role"));
   EXPECT_EQ("", choice(0).at("delta").at("content"));
   EXPECT_EQ("Hm.", choice(1).at("delta").at("reasoning_content"));
@@ -164,7 +164,7 @@ TEST(CompletionFormat, TheTablesAreWhatLmEvalReads) {
   const json::object& last = tables.at("top_logprobs").at(2).get_object();
   EXPECT_EQ(3U, last.size()) << "two ids with the same text keep both entries";
   EXPECT_EQ(last.at("same"), tables.at("token_logprobs").at(2)) << "the same float in both tables";
-  EXPECT_EQ(-9999.0, last.at("a"));
+  EXPECT_EQ(-9999.0, last.at("a").to_number<double>());
   EXPECT_EQ((json::array{0, 1, 2}), tables.at("text_offset"));
   EXPECT_EQ((json::array{"a", "b", "same"}), tables.at("tokens"));
 }

@@ -30,6 +30,11 @@ std::vector<Delta> plain(std::string_view text) {
   return {std::move(delta)};
 }
 
+bool bends_logits(const GenerationOptions& options) {
+  return !options.logit_bias.empty() || options.repetition_penalty.value_or(1) != 1 ||
+         options.presence_penalty.value_or(0) != 0 || options.frequency_penalty.value_or(0) != 0;
+}
+
 // Which stop string a text ran into: the one that begins first.
 std::string first_stop(const std::string& text, const std::vector<std::string>& stops) {
   size_t where = text.npos;
@@ -87,7 +92,8 @@ void Generation::start(ApiContext& context, GenerationPlan plan, std::shared_ptr
   });
   self->schedule_tick();
   if (ahead > 0 && self->plan_.options.stream && self->plan_.options.return_progress) {
-    self->write(self->plan_.format->progress({self->n_prompt_, 0, 0, 0, static_cast<int64_t>(ahead)}));
+    self->open_stream();
+    self->out_ += self->plan_.format->progress({self->n_prompt_, 0, 0, 0, static_cast<int64_t>(ahead)});
     self->flush();
   }
   // Last: a client that has gone already is told at once.
@@ -137,6 +143,11 @@ colibri_request Generation::request_for(size_t answer, std::vector<const char*>&
   request.presence_penalty = options.presence_penalty.value_or(request.presence_penalty);
   request.frequency_penalty = options.frequency_penalty.value_or(request.frequency_penalty);
   request.top_k = static_cast<int32_t>(options.top_k.value_or(request.top_k));
+  if (request.temperature == 0 && bends_logits(options)) {
+    // Greedy sampling looks at the logits alone; the best of the bent ones is what was asked for.
+    request.temperature = 1;
+    request.top_k = 1;
+  }
   request.seed = seed_ + answer % static_cast<size_t>(options.n);
   request.logit_bias = options.logit_bias.data();
   request.n_logit_bias = options.logit_bias.size();
@@ -193,10 +204,7 @@ void Generation::take(Answer& answer, const colibri_event& event) {
   if (event.kind != COLIBRI_EVENT_END || event.status == COLIBRI_OK) begin(answer, event);
   switch (event.kind) {
     case COLIBRI_EVENT_PROGRESS:
-      if (plan_.options.stream && plan_.options.return_progress)
-        write(plan_.format->progress({static_cast<int64_t>(prompt_of(static_cast<size_t>(answer.choice.index)).size()),
-                                      event.n_prompt_cached, event.n_prompt_done, event.seconds - answer.begun_s, -1}));
-      return;
+      return show_progress(answer, event);
     case COLIBRI_EVENT_PROMPT_TOKEN:
       return take_prompt_token(answer, event);
     case COLIBRI_EVENT_TOKEN:
@@ -214,6 +222,14 @@ void Generation::begin(Answer& answer, const colibri_event& event) {
   answer.begun_s = event.seconds;
   running_ = true;
   place_->begin();
+}
+
+void Generation::show_progress(const Answer& answer, const colibri_event& event) {
+  if (!plan_.options.stream || !plan_.options.return_progress) return;
+  const auto total = static_cast<int64_t>(prompt_of(static_cast<size_t>(answer.choice.index)).size());
+  open_stream();
+  out_ +=
+      plan_.format->progress({total, event.n_prompt_cached, event.n_prompt_done, event.seconds - answer.begun_s, -1});
 }
 
 void Generation::take_prompt_token(Answer& answer, const colibri_event& event) {
@@ -263,7 +279,8 @@ void Generation::show(Answer& answer, std::vector<Delta> deltas) {
     return;
   }
   const json::value timings = plan_.options.timings_per_token ? json::value(timings_json(usage())) : json::value();
-  write(plan_.format->piece(answer.choice.index, deltas, answer.pending, timings));
+  open_stream();
+  out_ += plan_.format->piece(answer.choice.index, deltas, answer.pending, timings);
   answer.pending.clear();
 }
 
@@ -308,7 +325,8 @@ void Generation::take_end(Answer& answer, const colibri_event& event) {
   ++n_ended_;
   const bool last = n_ended_ == n_answers();
   if (plan_.options.stream) {
-    write(plan_.format->finish(answer.choice, answer.pending, last ? extras() : json::object()));
+    open_stream();
+    out_ += plan_.format->finish(answer.choice, answer.pending, last ? extras() : json::object());
     answer.pending.clear();
   } else {
     answer.choice.logprobs = std::move(answer.pending);
@@ -367,13 +385,7 @@ void Generation::open_stream() {
   if (streaming_) return;
   streaming_ = true;
   responder_->begin_stream();
-  out_ = plan_.format->begin(usage()) + out_;
-}
-
-void Generation::write(std::string frames) {
-  if (frames.empty()) return;
-  open_stream();
-  out_ += frames;
+  out_ += plan_.format->begin(usage());
 }
 
 // Writing may find that the client has gone, so it is the last thing that is done.
@@ -393,7 +405,7 @@ void Generation::complete() {
     for (Answer& answer : answers_) choices.push_back(std::move(answer.choice));
     return responder_->respond(plan_.format->body(choices, total, extras()));
   }
-  write(plan_.format->end(total));
+  out_ += plan_.format->end(total);
   flush();
   responder_->end_stream();
 }
@@ -404,7 +416,7 @@ void Generation::fail(const ApiError& error) {
   responder_->count_tokens(total.prompt_tokens, total.cached_tokens, total.completion_tokens);
   leave();
   if (!streaming_) return responder_->respond(plan_.format->refusal(error));
-  write(plan_.format->error(error));
+  out_ += plan_.format->error(error);
   flush();
   responder_->end_stream();
 }
@@ -448,8 +460,9 @@ void Generation::tick() {
   const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_write_).count();
   schedule_tick();
   if (!plan_.options.stream || silence < context_.settings.keep_alive_ms) return;
+  const bool taken = responder_->queued_bytes() == 0;
   open_stream();
-  if (responder_->queued_bytes() == 0) write(plan_.format->ping());
+  if (taken) out_ += plan_.format->ping();
   flush();
 }
 

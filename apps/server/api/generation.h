@@ -90,6 +90,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void read(Answer& answer);
   void take(Answer& answer, const colibri_event& event);
   void begin(Answer& answer, const colibri_event& event);
+  void show_progress(const Answer& answer, const colibri_event& event);
   void take_prompt_token(Answer& answer, const colibri_event& event);
   void take_token(Answer& answer, const colibri_event& event);
   void count_reasoning(Answer& answer, const std::vector<Delta>& deltas);
@@ -103,8 +104,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Usage usage() const;
   json::object extras() const;
   json::object expert_activations() const;
+  /// Before anything is added to out_: formats count on being asked in order.
   void open_stream();
-  void write(std::string frames);
   void flush();
   void complete();
   void fail(const ApiError& error);

@@ -67,8 +67,8 @@ class ResponsesFormat : public AnswerFormat {
   }
 
   std::string begin(const Usage&) override {
-    return event("response.created", {{"response", response("in_progress")}}) +
-           event("response.in_progress", {{"response", response("in_progress")}});
+    std::string frames = event("response.created", {{"response", response("in_progress")}});
+    return frames += event("response.in_progress", {{"response", response("in_progress")}});
   }
 
   std::string piece(int, const std::vector<Delta>& deltas, const std::vector<TokenLogprob>&,
