@@ -24,6 +24,111 @@ def write_checkpoint(folder, header, body):
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + body)
 
 
+GGUF_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
+
+
+class Gguf:
+    """A GGUF file whose metadata a test changes: `entries` has the bytes of each value, type included."""
+
+    def __init__(self, path):
+        self.data = path.read_bytes()
+        self.version, self.n_tensors, n_entries = struct.unpack_from("<IQQ", self.data, 4)
+        self.at = 24
+        self.entries = {}
+        for _ in range(n_entries):
+            key = self.string()
+            begin = self.at
+            self.at += 4
+            self.skip(struct.unpack_from("<I", self.data, begin)[0])
+            self.entries[key] = self.data[begin:self.at]
+        begin = self.at
+        for _ in range(self.n_tensors):
+            self.string()
+            (n_dims,) = struct.unpack_from("<I", self.data, self.at)
+            self.at += 4 + 8 * n_dims + 12
+        self.tensors = self.data[begin:self.at]
+        self.body = self.data[-(-self.at // 32) * 32:]
+
+    def string(self):
+        (length,) = struct.unpack_from("<Q", self.data, self.at)
+        self.at += 8 + length
+        return self.data[self.at - length:self.at].decode()
+
+    def skip(self, kind):
+        if kind == STRING:
+            self.string()
+        elif kind == ARRAY:
+            inner, n = struct.unpack_from("<IQ", self.data, self.at)
+            self.at += 12
+            for _ in range(n):
+                self.skip(inner)
+        else:
+            self.at += struct.calcsize(GGUF_NUMBERS[kind])
+
+    def set(self, key, kind, value):
+        if kind is None:
+            del self.entries[key]
+        else:
+            self.entries[key] = struct.pack("<I", kind) + self.packed(kind, value)
+
+    def packed(self, kind, value):
+        if kind == STRING:
+            return struct.pack("<Q", len(value)) + value.encode()
+        if kind == ARRAY:
+            return struct.pack("<IQ", value[0], len(value[1])) + b"".join(self.packed(value[0], item) for item in value[1])
+        return struct.pack("<" + GGUF_NUMBERS[kind], value)
+
+    def write(self, path):
+        header = b"GGUF" + struct.pack("<IQQ", self.version, self.n_tensors, len(self.entries))
+        for key, value in self.entries.items():
+            header += struct.pack("<Q", len(key)) + key.encode() + value
+        header += self.tensors
+        path.write_bytes(header + bytes(-len(header) % 32) + self.body)
+
+
+class DamagedGgufTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.model = Path(self.temporary.name) / "model.gguf"
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def edited(self, *changes):
+        gguf = Gguf(parity.DATA / "gguf" / "mixtral-f32.gguf")
+        for change in changes:
+            gguf.set(*change)
+        gguf.write(self.model)
+        return self.model
+
+    def test_metadata_that_would_change_the_answers_or_is_missing_is_refused_by_its_own_name(self):
+        for key, kind, value in [("llama.foo", F32, 1.0), ("llama.attention.causal", BOOL, False), ("llama.use_parallel_residual", BOOL, True),
+                                 ("llama.attention.max_alibi_bias", F32, 8.0), ("llama.expert_weights_norm", BOOL, False),
+                                 ("llama.attention.clamp_kqv", F32, 0.1), ("llama.block_count", STRING, "2"), ("llama.block_count", I32, -1),
+                                 ("llama.block_count", None, None), ("llama.attention.layer_norm_rms_epsilon", None, None),
+                                 ("llama.attention.head_count", U32, 0), ("llama.attention.head_count_kv", ARRAY, (U32, [1, 1, 1, 1, 1])),
+                                 ("llama.nextn_predict_layers", U32, 1), ("llama.rope.freq_base", F32, -1.0),
+                                 ("llama.rope.scaling.type", STRING, "foo"), ("llama.expert_group_count", U32, 3)]:
+            with self.subTest(key=key, value=value):
+                done = subprocess.run([parity.BIN, "inspect", str(self.edited((key, kind, value))), "--json"], capture_output=True,
+                                      text=True, timeout=60)
+                report = json.loads(done.stdout)
+                self.assertFalse(report["supported"])
+                self.assertIn(f'"{key}"', report["problem"])
+
+    def test_a_rope_factor_without_a_type_is_linear_and_a_magnitude_is_not_ignored(self):
+        prompts = [list(range(3, 30))]
+        factor = ("llama.rope.scaling.factor", F32, 4.0)
+        plain = parity.run_logits(self.edited(), prompts, 0)
+        linear = parity.run_logits(self.edited(factor, ("llama.rope.scaling.type", STRING, "linear")), prompts, 0)
+        self.assertNotEqual(plain, linear)
+        self.assertEqual(linear, parity.run_logits(self.edited(factor), prompts, 0))
+        self.assertEqual(linear, parity.run_logits(self.edited(("llama.rope.scale_linear", F32, 4.0)), prompts, 0))
+        self.assertEqual(plain, parity.run_logits(self.edited(factor, ("llama.rope.scaling.type", STRING, "none")), prompts, 0))
+        self.assertNotEqual(plain, parity.run_logits(self.edited(("llama.rope.scaling.attn_factor", F32, 2.0)), prompts, 0))
+
+
 class DamagedModelTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory()
@@ -83,6 +188,20 @@ class DamagedModelTest(unittest.TestCase):
     def test_a_tensor_that_nothing_reads_is_refused(self):
         self.edit_config(num_hidden_layers=2)
         self.assert_refused("model.layers.2.", "no use")
+
+    def test_a_setting_that_nobody_knows_is_named_with_the_way_out(self):
+        self.edit_config(foo=1)
+        self.assert_refused("config.json", '"foo" is 1', "take it out")
+
+    def test_a_bias_that_the_config_asks_for_and_the_file_lacks_is_named(self):
+        self.edit_config(attention_bias=True)
+        self.assert_refused("model.layers.0.self_attn.q_proj.bias", "missing")
+
+    def test_a_head_that_is_in_the_file_is_used_though_the_config_ties_it(self):
+        prompts = [list(range(3, 30))]
+        expected = parity.run_logits(self.model, prompts, 0)
+        self.edit_config(tie_word_embeddings=True)
+        self.assertEqual(parity.run_logits(self.model, prompts, 0), expected)
 
     def test_a_nan_in_a_norm_is_found_before_the_weights_are_read(self):
         self.write_value("model.layers.2.input_layernorm.weight", 7, b"\xc0\x7f")

@@ -1,5 +1,6 @@
 #include "formats/catalog.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -66,6 +67,14 @@ Result<TensorCatalog> open_json(const std::string& path) {
   return invalid(path + ": is not the weights of a model: give the folder, " + platform::parent(path));
 }
 
+// "owner/model" is how hubs name models.
+Error absent(const std::string& path) {
+  const bool hub = std::count(path.begin(), path.end(), '/') == 1 && path.front() != '/' && path.front() != '.' &&
+                   path.back() != '/';
+  return invalid(path + ": cannot open: No such file or directory; give the path of a .gguf file or of a folder with " +
+                 kSingle + (hub ? ", and if this is a model's name on a hub, download it first" : ""));
+}
+
 }  // namespace
 
 const TensorInfo* TensorCatalog::find(std::string_view name) const {
@@ -101,6 +110,7 @@ Result<TensorCatalog> TensorCatalog::build(Format format, std::vector<platform::
 }
 
 Result<TensorCatalog> open_catalog(const std::string& path) {
+  if (!platform::exists(path)) return absent(path);
   if (platform::is_directory(path)) return open_folder(path);
   if (path.ends_with(".json")) return open_json(path);
   COLIBRI_ASSIGN(const platform::File file, platform::File::open(path));

@@ -13,6 +13,7 @@ class Catalog : public FolderTest {};
 
 TEST_F(Catalog, NothingThereIsSaid) {
   EXPECT_SAYS(open_error(path("none")), "none: cannot open: No such file");
+  EXPECT_SAYS(open_error("some-owner/some-model"), "download it first");
   EXPECT_EQ(open_error(folder), folder + ": is an empty folder, not a model");
   write("notes.txt", "hello");
   EXPECT_EQ(open_error(folder), folder + ": holds no *.safetensors and no *.gguf");

@@ -185,6 +185,22 @@ QuantScheme stored_as(const std::string& format, const std::string& type, QuantS
   return scheme;
 }
 
+// Which modules have the scheme is seen at their tensors, so a target only has to be one: a class of modules, the name
+// of one, or a pattern.
+void check_targets(Settings& group) {
+  const Json* targets = group.find("targets");
+  if (targets == nullptr) return;
+  const auto is_target = [](const Json& target) {
+    if (!target.is_string()) return false;
+    const std::string& name = target.as_string();
+    return name.starts_with("re:") || name.find('.') != std::string::npos ||
+           is_one_of(name, {"Linear", "Embedding", "Conv1d", "Conv2d", "lm_head", "FusedMoE", "MoE"});
+  };
+  if (!targets->is_array() || targets->as_array().empty() ||
+      !std::all_of(targets->as_array().begin(), targets->as_array().end(), is_target))
+    group.wrong("targets", "a list of \"Linear\", names of modules or \"re:\" patterns");
+}
+
 // {"group_0": {"targets": [...], "weights": {...}}}: a scheme each.
 Result<Schemes> read_groups(Settings& s, const std::string& format) {
   Schemes schemes;
@@ -198,11 +214,13 @@ Result<Schemes> read_groups(Settings& s, const std::string& format) {
     Settings group(value, s.where() + ": " + quoted(name));
     const std::string group_format = group.text("format", format);
     const Json* weights = group.find("weights");
-    group.ignore("targets input_activations output_activations");
+    check_targets(group);
+    group.ignore("input_activations output_activations");
     if (weights != nullptr) {
       Settings w(*weights, group.where() + ": \"weights\"");
       const std::string type = w.text("type", "int");
-      schemes.push_back(stored_as(group_format, type, read_weights(w), group));
+      Settings& where = group.find("format") != nullptr ? group : s;
+      schemes.push_back(stored_as(group_format, type, read_weights(w), where));
       COLIBRI_TRY(w.finish());
     }
     COLIBRI_TRY(group.finish());

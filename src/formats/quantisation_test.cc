@@ -108,6 +108,12 @@ TEST(Quantisation, ValuesThatMakeNoSenseAreMistakes) {
   EXPECT_SAYS(mistake(R"({"quant_method": 4})"), "quant_method");
   EXPECT_SAYS(mistake(R"({"quant_method": "gptq", "group_size": 0})"), "group_size");
   EXPECT_SAYS(mistake(R"({"quant_method": "fp8", "weight_block_size": [128, 0]})"), "weight_block_size");
+  EXPECT_SAYS(mistake(R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0":
+      {"targets": ["foo"], "weights": {"num_bits": 4, "type": "int", "strategy": "channel"}}}})"),
+              "targets");
+  EXPECT_SAYS(refusal(R"({"quant_method": "compressed-tensors", "format": "marlin-24", "config_groups": {"group_0":
+      {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "strategy": "channel"}}}})"),
+              "\"format\" is \"marlin-24\"");
   EXPECT_SAYS(refusal(R"({"quant_method": "gptq", "bits": 3})"), "bits");
   EXPECT_SAYS(refusal(R"({"quant_method": "awq", "version": "gemv"})"), "gemv");
 }

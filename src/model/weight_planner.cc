@@ -240,7 +240,11 @@ Status WeightPlanner::vector(const char* pattern, int64_t n, const float** targe
 Status WeightPlanner::bias(bool wanted, const char* pattern, int64_t n, const float** target, VectorJob job) {
   if (!wanted) return {};
   const std::string name = std::string(pattern) + ".bias";
-  return vector(find(name.c_str()) != nullptr ? name.c_str() : pattern, n, target, job);
+  if (find(name.c_str()) != nullptr) return vector(name.c_str(), n, target, job);
+  const TensorInfo* itself = find(pattern);
+  if (itself != nullptr && itself->shape.size() > 1 && itself->shape.elements() != std::max(n, job.n))
+    return missing(name.c_str());
+  return vector(pattern, n, target, job);
 }
 
 Status WeightPlanner::norm(const char* pattern, int64_t n, Norm* target) {

@@ -104,6 +104,21 @@ int32_t type_of(const GgufVocabulary& vocabulary, size_t id) {
   return is_end ? kControl : type;
 }
 
+/// Without merges text would come out as single characters, which no model with longer tokens was trained on.
+Status check_merges(const GgufVocabulary& vocabulary, const std::vector<MergeRule>& usable) {
+  if (!usable.empty()) return {};
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const std::string& text = vocabulary.tokens[id];
+    const auto n_characters = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
+    if (type_of(vocabulary, id) != kNormal || n_characters < 2) continue;
+    const std::string n = std::to_string(vocabulary.merges.size());
+    return invalid((vocabulary.merges.empty() ? "tokenizer.ggml.merges is missing or empty"
+                                              : "none of the " + n + " tokenizer.ggml.merges makes a token") +
+                   ", but token " + std::to_string(id) + " has several characters: convert the model again");
+  }
+  return {};
+}
+
 /// Control and unknown tokens are special, user-defined ones are found in text but print.
 std::vector<AddedToken> added_tokens(const GgufVocabulary& vocabulary) {
   std::vector<AddedToken> added;
@@ -184,6 +199,7 @@ Result<std::unique_ptr<Tokenizer::Tables>> build_merges(const GgufVocabulary& vo
   COLIBRI_ASSIGN(auto tokens, read_tokens(vocabulary.tokens));
   COLIBRI_ASSIGN(auto rules, read_merges(vocabulary.merges));
   drop_foreign_merges(tokens, rules);
+  COLIBRI_TRY(check_merges(vocabulary, rules));
   BpeOptions options;
   options.byte_level = !pre->characters;
   options.byte_fallback = pre->characters;

@@ -117,6 +117,22 @@ GgufVocabulary as_gguf(const TokenizerCase& one, const std::string& pre) {
   return out;
 }
 
+TEST(Tokenizer, AGgufVocabularyOfLongTokensNeedsMergesThatMakeThem) {
+  GgufVocabulary vocabulary;
+  vocabulary.model = "gpt2";
+  vocabulary.pre = "qwen2";
+  vocabulary.tokens = {"a", "b", "ab"};
+  const auto error = [&] {
+    const auto tokenizer = Tokenizer::from_gguf(vocabulary, "file.gguf");
+    return tokenizer.ok() ? "" : tokenizer.error().message;
+  };
+  EXPECT_NE(error().find("file.gguf: tokenizer.ggml.merges is missing"), std::string::npos) << error();
+  vocabulary.merges = {"z q"};
+  EXPECT_NE(error().find("none of the 1 tokenizer.ggml.merges"), std::string::npos) << error();
+  vocabulary.merges = {"z q", "a b"};
+  EXPECT_EQ(error(), "");
+}
+
 TEST(Tokenizer, AGgufVocabularyGivesTheSameIds) {
   const std::vector<std::pair<std::string, std::string>> names = {
       {"qwen", "qwen2"},         {"llama3", "llama-bpe"},     {"o200k", "gpt-4o"},

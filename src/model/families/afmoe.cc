@@ -69,11 +69,14 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kAfmoe = {.name = "afmoe",
-                              .architectures = {"AfmoeForCausalLM"},
-                              .gguf_architecture = "afmoe",
-                              .read_config = read_config,
-                              .names = &kNames,
-                              .translate_gguf = translate_gguf};
+extern const Family kAfmoe = {
+    .name = "afmoe",
+    .architectures = {"AfmoeForCausalLM"},
+    .gguf_architecture = "afmoe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"num_dense_layers", 1}, {"num_shared_experts", 2}},
+             .synonyms = {{"num_experts", "num_local_experts"}}},
+    .names = &kNames,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

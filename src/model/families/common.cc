@@ -6,7 +6,8 @@
 
 namespace colibri::model {
 
-ModelSpec read_common(ConfigReader& reader, std::string_view family, std::string_view layers_key) {
+ModelSpec read_common(ConfigReader& reader, std::string_view family, std::string_view layers_key,
+                      std::string_view eps_key) {
   ModelSpec spec;
   spec.family = family;
   spec.vocab_size = reader.size("vocab_size", 1 << 24);
@@ -15,7 +16,7 @@ ModelSpec read_common(ConfigReader& reader, std::string_view family, std::string
       reader.size(reader.find("max_position_embeddings") != nullptr || reader.find("model_max_length") == nullptr
                       ? "max_position_embeddings"
                       : "model_max_length");
-  spec.norm_eps = static_cast<float>(reader.positive_or("rms_norm_eps", 1e-6));
+  spec.norm_eps = static_cast<float>(reader.positive(eps_key));
   spec.tied_head = reader.flag_or("tie_word_embeddings", false);
   spec.prediction_layers = reader.count_or("num_nextn_predict_layers", 0);
   const int n_layers = reader.size(layers_key, 4096);
@@ -72,6 +73,21 @@ void split_sliding(ConfigReader& reader, ModelSpec& spec, const std::vector<std:
   }
 }
 
+void read_rope_layers(ConfigReader& reader, ModelSpec& spec) {
+  const Json* list = reader.find("no_rope_layers");
+  const bool listed = list != nullptr && !is_off(*list);
+  const int interval = reader.size_or("no_rope_layer_interval", 4);
+  for (LayerSpec& layer : spec.layers) {
+    const bool in_step = (layer.number + 1) % interval != 0;
+    const bool turns = listed ? reader.flag_at_or("no_rope_layers", layer.number, in_step) : in_step;
+    layer.attention = turns ? 0 : 1;
+    if (turns != in_step && reader.has("no_rope_layer_interval"))
+      reader.fail("no_rope_layer_interval", "is " + std::to_string(interval) +
+                                                ", which \"no_rope_layers\" contradicts at layer " +
+                                                std::to_string(layer.number));
+  }
+}
+
 void read_sparse_layers(ConfigReader& reader, ModelSpec& spec, int dense_width) {
   const std::vector<int> dense = reader.layers_or_empty("mlp_only_layers", spec.n_layers());
   const int step = reader.size_or("decoder_sparse_step", 1);
@@ -97,6 +113,20 @@ int read_shared_width(ConfigReader& reader, std::string_view count_key, int expe
   return reader.from_gguf() ? reader.count_or("shared_expert_intermediate_size", width) : width;
 }
 
+void read_groups(ConfigReader& reader, compute::RouterParams& router, const char* groups_key, const char* chosen_key) {
+  router.n_groups = reader.size_or(groups_key, 1, compute::kMaxRouterGroups);
+  router.top_groups = reader.size_or(chosen_key, 1, router.n_groups);
+  const int size = router.n_experts / router.n_groups,
+            least = router.group_score == compute::GroupScore::kTwoLargest ? 2 : 1;
+  const std::string experts = std::to_string(router.n_experts) + " experts";
+  if (size * router.n_groups != router.n_experts || (router.n_groups > 1 && size < least))
+    reader.fail(groups_key, "is " + std::to_string(router.n_groups) + ", but " + experts +
+                                " do not make that many equal groups of " + std::to_string(least) + " or more");
+  else if (router.top_k > size * router.top_groups)
+    reader.fail(chosen_key, "is " + std::to_string(router.top_groups) + " of " + std::to_string(router.n_groups) +
+                                " groups of " + experts + ", too few to choose " + std::to_string(router.top_k));
+}
+
 void read_deepseek_router(ConfigReader& reader, ModelSpec& spec) {
   MoeSpec& moe = spec.moe;
   moe.expert_width = reader.size("moe_intermediate_size");
@@ -111,9 +141,8 @@ void read_deepseek_router(ConfigReader& reader, ModelSpec& spec) {
   router.renormalise = reader.flag_or("norm_topk_prob", true);
   router.sum_offset = 1e-20f;
   router.scale = static_cast<float>(reader.positive_or("routed_scaling_factor", 1.0));
-  router.n_groups = reader.size_or("n_group", 1, compute::kMaxRouterGroups);
-  router.top_groups = reader.size_or("topk_group", 1, router.n_groups);
   router.group_score = compute::GroupScore::kTwoLargest;
+  read_groups(reader, router, "n_group");
 }
 
 void read_latent_attention(ConfigReader& reader, ModelSpec& spec) {

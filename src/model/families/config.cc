@@ -7,62 +7,6 @@
 namespace colibri::model {
 namespace {
 
-// Settings that change the forward pass of some model. Whoever has no code for one must see its neutral value.
-struct Neutral {
-  const char* key;
-  Json value;
-};
-
-const std::vector<Neutral>& neutral_settings() {
-  static const std::vector<Neutral> kSettings = {
-      {"hidden_act", "silu"},
-      {"attention_bias", false},
-      {"qkv_bias", false},
-      {"mlp_bias", false},
-      {"clip_qkv", nullptr},
-      {"use_sliding_window", false},
-      {"partial_rotary_factor", 1},
-      {"rotary_pct", 1},
-      {"final_logit_softcapping", nullptr},
-      {"attn_logit_softcapping", nullptr},
-      {"embedding_multiplier", 1},
-      {"residual_multiplier", 1},
-      {"logits_scaling", 1},
-      {"logit_scale", 1},
-      {"attention_multiplier", nullptr},
-      {"attention_chunk_size", nullptr},
-      {"no_rope_layers", nullptr},
-      {"n_shared_experts", 0},
-      {"shared_expert_intermediate_size", 0},
-      {"num_shared_experts", 0},
-      {"routed_scaling_factor", 1},
-      {"route_scale", 1},
-      {"expert_gating_func", 1},
-      {"scoring_func", "softmax"},
-      {"n_group", 1},
-      {"num_expert_group", 1},
-      {"topk_group", 1},
-      {"q_lora_rank", nullptr},
-      {"kv_lora_rank", nullptr},
-      {"index_topk", nullptr},
-      {"attn_temperature_tuning", false},
-      {"attention_value_scale", nullptr},
-      {"v_head_dim", nullptr},
-      {"rotary_dim", nullptr},
-      {"num_kv_shared_layers", 0},
-      {"hidden_size_per_layer_input", 0},
-      {"zero_expert_num", 0},
-      {"swiglu_limit", nullptr},
-      {"hc_mult", nullptr},
-      {"moe_latent_size", nullptr},
-      {"linear_num_value_heads", nullptr},
-      {"use_qk_norm", false},
-      {"qk_layernorm", false},
-      {"sliding_window_pattern", nullptr},
-  };
-  return kSettings;
-}
-
 // Names that families have for what the translation of GGUF metadata writes under one.
 struct Synonym {
   std::string_view key, written;
@@ -98,12 +42,40 @@ bool same(const Json& a, const Json& b) {
   return a == b;
 }
 
-bool is_off(const Json& value) { return value.is_null() || (value.is_bool() && !value.as_bool()); }
+std::string in_words(double number) {
+  const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
+  return whole ? std::to_string(static_cast<int64_t>(number)) : Json(number).dump();
+}
+
+// A value for a message: numbers that JSON has no word for by their name, long ones cut.
+std::string brief(const Json& value) {
+  if (value.is_number() && std::isnan(value.as_double())) return "NaN";
+  if (value.is_number() && std::isinf(value.as_double())) return value.as_double() > 0 ? "infinity" : "-infinity";
+  const std::string text = value.dump();
+  return text.size() <= 120 ? text : text.substr(0, 117) + "...";
+}
 
 }  // namespace
 
+// In messages about a GGUF file: the key that is in the file.
+std::string ConfigReader::name_of(std::string_view key) const {
+  const Json* architecture = config_.find_value("gguf");
+  if (architecture == nullptr || !architecture->is_string()) return std::string(key);
+  for (const Synonym& synonym : kSynonyms)
+    if (synonym.key == key) key = synonym.written;
+  return gguf_key_of(architecture->as_string(), key);
+}
+
 void ConfigReader::record(ErrorCode code, std::string_view key, const std::string& what) {
-  if (!error_) error_ = Error{code, source_ + ": \"" + std::string(key) + "\" " + what};
+  if (!error_) error_ = Error{code, source_ + ": \"" + name_of(key) + "\" " + what};
+}
+
+void ConfigReader::take(const Status& status) {
+  if (!status.ok() && !error_) error_ = status.error();
+}
+
+ConfigReader ConfigReader::block(const Json& object, std::string_view key) const {
+  return {object, source_ + ": in \"" + name_of(key) + "\""};
 }
 
 void ConfigReader::fail(std::string_view key, const std::string& what) { record(ErrorCode::kInvalidModel, key, what); }
@@ -112,22 +84,43 @@ void ConfigReader::fail_unsupported(std::string_view key, const std::string& wha
   record(ErrorCode::kUnsupported, key, what);
 }
 
+const Json* ConfigReader::find_synonym(std::string_view key, const Json* value) {
+  for (const FamilyKeys::Synonym& synonym : keys_->synonyms) {
+    const Json* other = synonym.key == key ? config_.find_value(synonym.other) : nullptr;
+    if (other == nullptr) continue;
+    read_.emplace(synonym.other);
+    if (value != nullptr && !same(*value, *other))
+      fail(key, "is " + brief(*value) + ", but \"" + std::string(synonym.other) + "\", which means the same, is " +
+                    brief(*other));
+    if (value == nullptr) value = other;
+  }
+  return value;
+}
+
 const Json* ConfigReader::find(std::string_view key) {
   read_.emplace(key);
-  if (from_gguf())
+  const Json* value = config_.find_value(key);
+  if (from_gguf()) {
     for (const Synonym& synonym : kSynonyms)
-      if (synonym.key == key && config_.find_value(key) == nullptr) return find(synonym.written);
-  return config_.find_value(key);
+      if (synonym.key == key && value == nullptr) return find(synonym.written);
+    return value;
+  }
+  if (keys_ == nullptr) return value;
+  value = find_synonym(key, value);
+  if (value != nullptr || config_.find(key) != nullptr) return value;
+  for (const FamilyKeys::Default& d : keys_->defaults)
+    if (d.key == key) return &d.value;
+  return nullptr;
 }
 
 double ConfigReader::number(std::string_view key, const Json& value, double low, double high) {
   if (!value.is_number()) {
-    fail(key, "is " + value.dump() + ", expected a number");
+    fail(key, "is " + brief(value) + ", expected a number");
     return low;
   }
   const double d = value.as_double();
   if (!(d >= low && d <= high)) {
-    fail(key, "is " + value.dump() + ", expected " + Json(low).dump() + " to " + Json(high).dump());
+    fail(key, "is " + brief(value) + ", expected " + in_words(low) + " to " + in_words(high));
     return low;
   }
   return d;
@@ -140,7 +133,7 @@ int ConfigReader::size(std::string_view key, int64_t max) {
     return 1;
   }
   const double d = number(key, *value, 1, static_cast<double>(max));
-  if (d != std::floor(d)) fail(key, "is " + value->dump() + ", expected a whole number");
+  if (d != std::floor(d)) fail(key, "is " + brief(*value) + ", expected a whole number");
   return static_cast<int>(d);
 }
 
@@ -157,7 +150,7 @@ int ConfigReader::size_at(std::string_view key, int layer, int64_t max) {
     return 1;
   }
   const double d = number(key, items[static_cast<size_t>(layer)], 1, static_cast<double>(max));
-  if (d != std::floor(d)) fail(key, "holds " + items[static_cast<size_t>(layer)].dump() + ", expected whole numbers");
+  if (d != std::floor(d)) fail(key, "holds " + brief(items[static_cast<size_t>(layer)]) + ", expected whole numbers");
   return static_cast<int>(d);
 }
 
@@ -185,6 +178,11 @@ double ConfigReader::number_or(std::string_view key, double fallback) {
   return value == nullptr ? fallback : number(key, *value, -1e30, 1e30);
 }
 
+double ConfigReader::fraction_or(std::string_view key, double fallback) {
+  const Json* value = find(key);
+  return value == nullptr ? fallback : number(key, *value, 1e-30, 1);
+}
+
 bool ConfigReader::flag_at_or(std::string_view key, int layer, bool fallback) {
   const Json* value = find(key);
   if (value == nullptr) return fallback;
@@ -197,19 +195,23 @@ bool ConfigReader::flag_at_or(std::string_view key, int layer, bool fallback) {
   return number(key, item, 0, 1) != 0;
 }
 
-// transformers 5 writes {"__float__": "Infinity"}, others the bare word.
-double ConfigReader::limit(const Json& value, std::string_view key) {
-  const Json* text = value.is_object() ? value.find_value("__float__") : nullptr;
-  if (text != nullptr && *text == Json("Infinity")) return HUGE_VAL;
-  if (value.is_number() && value.as_double() == HUGE_VAL) return HUGE_VAL;
-  return number(key, value, 0, 1e30);
+// The JSON parser has made a number of {"__float__": "Infinity"}, which transformers 5 writes.
+void ConfigReader::read_limits(std::string_view key, float& low, float& high) {
+  const Json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_array() || value->as_array().size() != 2)
+    return fail(key, "is " + brief(*value) + ", expected two numbers");
+  low = static_cast<float>(number(key, value->as_array()[0], 0, 1e30));
+  const Json& end = value->as_array()[1];
+  high = end.is_number() && end.as_double() == HUGE_VAL ? HUGE_VALF : static_cast<float>(number(key, end, 0, 1e30));
+  if (low > high) fail(key, "is " + brief(*value) + ", expected the lower number first");
 }
 
 bool ConfigReader::flag_or(std::string_view key, bool fallback) {
   const Json* value = find(key);
   if (value == nullptr) return fallback;
   if (value->is_bool()) return value->as_bool();
-  fail(key, "is " + value->dump() + ", expected true or false");
+  fail(key, "is " + brief(*value) + ", expected true or false");
   return fallback;
 }
 
@@ -217,7 +219,7 @@ std::string ConfigReader::text_or(std::string_view key, std::string_view fallbac
   const Json* value = find(key);
   if (value == nullptr) return std::string(fallback);
   if (value->is_string()) return value->as_string();
-  fail(key, "is " + value->dump() + ", expected a string");
+  fail(key, "is " + brief(*value) + ", expected a string");
   return std::string(fallback);
 }
 
@@ -226,12 +228,12 @@ std::vector<int> ConfigReader::layers_or_empty(std::string_view key, int n_layer
   const Json* value = find(key);
   if (value == nullptr) return layers;
   if (!value->is_array()) {
-    fail(key, "is " + value->dump() + ", expected a list of layer numbers");
+    fail(key, "is " + brief(*value) + ", expected a list of layer numbers");
     return layers;
   }
   for (const Json& item : value->as_array()) {
     if (!item.is_int() || item.as_int() < 0 || item.as_int() >= n_layers) {
-      fail(key, "names layer " + item.dump() + ", but there are " + std::to_string(n_layers) + " layers");
+      fail(key, "names layer " + brief(item) + ", but there are " + std::to_string(n_layers) + " layers");
       return layers;
     }
     layers.push_back(static_cast<int>(item.as_int()));
@@ -242,22 +244,43 @@ std::vector<int> ConfigReader::layers_or_empty(std::string_view key, int n_layer
 void ConfigReader::require_value(std::string_view key, const Json& expected) {
   const Json* value = find(key);
   if (value == nullptr || same(*value, expected)) return;
-  fail_unsupported(
-      key, "is " + value->dump().substr(0, 120) + "; this family is computed with " + expected.dump() + " only");
+  fail_unsupported(key, "is " + brief(*value) + "; this family is computed with " + expected.dump() + " only");
 }
 
 void ConfigReader::require_neutral(std::string_view key, const Json& neutral) {
+  read_.emplace(key);
   const Json* value = config_.find(key);
   if (value == nullptr || is_off(*value) || same(*value, neutral)) return;
-  fail_unsupported(key, "is " + value->dump().substr(0, 120) + ", which this version cannot compute for this family");
+  fail_unsupported(key, "is " + brief(*value) + ", which this version cannot compute for this family");
+}
+
+void ConfigReader::check_unread(std::string_view key, const Json& value, const ModelSpec& spec) {
+  if (changes_nothing(key)) return;
+  const std::optional<bool> agreed = agrees(key, value, spec);
+  if (agreed ? *agreed : is_off(value)) return;
+  if (agreed)
+    fail_unsupported(key, "is " + brief(value) + ", which this version cannot compute for this family");
+  else
+    fail_unsupported(key, "is " + brief(value) +
+                              ", a setting that this version does not know, so the answers could be others; if it is "
+                              "known to change nothing, take it out of the file");
 }
 
 Result<ModelSpec> ConfigReader::finish(ModelSpec spec) {
-  for (const Neutral& neutral : neutral_settings())
-    if (!read_.contains(neutral.key)) require_neutral(neutral.key, neutral.value);
   if (!read_.contains("layer_types")) require_layer_types(*this, spec, "full_attention");
+  const auto& unused = keys_->unused;
+  for (const auto& [key, value] : config_.as_object())
+    if (!read_.contains(key) && std::find(unused.begin(), unused.end(), key) == unused.end())
+      check_unread(key, value, spec);
   if (error_) return *error_;
   return spec;
+}
+
+Status ConfigReader::finish_block() {
+  for (const auto& [key, value] : config_.as_object())
+    if (!read_.contains(key) && !is_off(value))
+      fail_unsupported(key, "is " + brief(value) + ", a setting that this version does not know here");
+  return error_ ? Status(*error_) : Status();
 }
 
 }  // namespace colibri::model

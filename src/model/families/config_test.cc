@@ -39,7 +39,10 @@ TEST(Config, AQwen3MoeConfigBecomesItsSpec) {
 TEST(Config, AnUnknownFamilyIsRefusedWithItsNameTheNearestAndTheList) {
   EXPECT_EQ(code_with("model_type", "qwen9_next", "qwen9_next"), ErrorCode::kUnsupported);
   EXPECT_EQ(code_with("model_type", "qwen3_mo", "nearest is \"qwen3_moe\""), ErrorCode::kUnsupported);
-  EXPECT_EQ(code_with("model_type", nullptr, "model_type"), ErrorCode::kInvalidModel);
+  EXPECT_EQ(code_with("model_type", "bert", "none is like it"), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_with("model_type", "qwen4_moe", "nearest is \"qwen3_moe\""), ErrorCode::kUnsupported);
+  EXPECT_EQ(code_with("model_type", nullptr, "model_type\" is missing"), ErrorCode::kInvalidModel);
+  EXPECT_EQ(code_with("model_type", 5, "model_type\" is 5"), ErrorCode::kInvalidModel);
 }
 
 TEST(Config, AContradictionBetweenModelTypeAndArchitecturesNamesBoth) {
@@ -82,6 +85,183 @@ TEST(Config, RopeParametersOfNewConfigsMeanTheSameAsThemOfOldOnes) {
   EXPECT_EQ(result->spec.ropes.front().theta, 5e5);
   EXPECT_EQ(result->spec.ropes.front().scaling, RopeScaling::kYarn);
   EXPECT_NEAR(result->spec.ropes.front().attention_factor, 1.138629436, 1e-8);
+}
+
+// A config of a family, without what the test takes out of it.
+Json config_of(std::string_view family, const char* rest) {
+  Json config = *parse_json(rest);
+  config.set("model_type", family);
+  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, int>>{{"vocab_size", 384},
+                                                                                     {"hidden_size", 64},
+                                                                                     {"max_position_embeddings", 4096},
+                                                                                     {"num_hidden_layers", 4},
+                                                                                     {"num_attention_heads", 4},
+                                                                                     {"intermediate_size", 96}})
+    config.set(key, value);
+  return config;
+}
+
+constexpr const char* kDeepseekV3 = R"({"kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16,
+    "v_head_dim": 16, "moe_intermediate_size": 32, "n_routed_experts": 16, "num_experts_per_tok": 3})";
+
+std::string refusal_of(const Json& config) {
+  const auto result = describe_config(config, "config.json");
+  return result.ok() ? "" : result.error().message;
+}
+
+ModelSpec spec_of(const Json& config) {
+  const auto result = describe_config(config, "config.json");
+  EXPECT_TRUE(result.ok()) << result.error().message;
+  return result.ok() ? result->spec : ModelSpec{};
+}
+
+TEST(Config, KeysThatNobodyKnowsAreRefusedUnlessTheyAreOff) {
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, Json>>{{"foo", 1},
+                                                           {"scale_emb", 12},
+                                                           {"is_causal", false},
+                                                           {"is_encoder_decoder", true},
+                                                           {"use_qk_norm", false},
+                                                           {"alibi", true},
+                                                           {"parallel_attn", true},
+                                                           {"scale_depth", 1.4},
+                                                           {"residual_scale", 0.5},
+                                                           {"hidden_activation", "gelu"},
+                                                           {"norm_type", "layernorm"},
+                                                           {"attn_sinks", true},
+                                                           {"sliding_window", 8},
+                                                           {"query_pre_attn_scalar", 99},
+                                                           {"partial_rotary_factor", 0.5},
+                                                           {"norm_eps", 1e-3},
+                                                           {"pruned_heads", Json::Object{{"0", Json::Array{1}}}}}) {
+    Json config = qwen3_moe_config();
+    if (std::string_view(key) == "sliding_window") config.set("use_sliding_window", nullptr);
+    EXPECT_EQ(refusal_of(config), "");
+    config.set(key, value);
+    EXPECT_NE(refusal_of(config).find(key), std::string::npos) << key << ": " << refusal_of(config);
+  }
+}
+
+TEST(Config, KeysOfTrainingGenerationAndBookkeepingPass) {
+  Json config = qwen3_moe_config();
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, Json>>{{"_name_or_path", "x"},
+                                                           {"transformers_version", "5.0"},
+                                                           {"unsloth_fixed", true},
+                                                           {"attention_dropout", 0.1},
+                                                           {"router_aux_loss_coef", 0.01},
+                                                           {"pad_token_id", 3},
+                                                           {"im_end_id", 4},
+                                                           {"top_p", 0.9},
+                                                           {"use_cache", false},
+                                                           {"vision_config", Json::Object{{"depth", 3}}},
+                                                           {"foo", nullptr},
+                                                           {"bar", false},
+                                                           {"baz", Json::Array{}},
+                                                           {"hidden_activation", "silu"},
+                                                           {"use_qk_norm", true},
+                                                           {"norm_eps", 1e-6},
+                                                           {"is_causal", true},
+                                                           {"layer_types", Json::Array(4, "full_attention")},
+                                                           {"num_local_experts", 8},
+                                                           {"experts_per_token", 3},
+                                                           {"sliding_window", 4096}})
+    config.set(key, value);
+  EXPECT_EQ(refusal_of(config), "");
+  config.set("num_local_experts", 9);
+  EXPECT_NE(refusal_of(config).find("num_local_experts"), std::string::npos);
+}
+
+TEST(Config, ExpertsThatDoNotFallIntoTheirGroupsAreRefusedWithTheNumbers) {
+  for (const auto& [groups, chosen] : std::initializer_list<std::pair<int, int>>{{3, 1}, {16, 8}, {4, 5}, {8, 1}}) {
+    Json config = config_of("deepseek_v3", kDeepseekV3);
+    config.set("n_group", groups);
+    config.set("topk_group", chosen);
+    const std::string message = refusal_of(config);
+    EXPECT_NE(message.find("group\" is"), std::string::npos) << message;
+  }
+}
+
+TEST(Config, WhatIsAbsentIsWhatTheFamilysOwnClassHas) {
+  const ModelSpec v3 = spec_of(config_of("deepseek_v3", kDeepseekV3));
+  EXPECT_EQ(v3.moe.router.scale, 2.5f);
+  EXPECT_EQ(v3.moe.router.n_groups, 8);
+  EXPECT_EQ(v3.moe.router.top_groups, 4);
+  EXPECT_EQ(v3.norm_eps, 1e-6f);
+  constexpr const char* kGranite = R"({"num_local_experts": 8, "num_experts_per_tok": 2})";
+  EXPECT_EQ(spec_of(config_of("granitemoe", kGranite)).attentions[0].scale, 1.0f);
+  const ModelSpec mixtral = spec_of(config_of("mixtral", kGranite));
+  EXPECT_EQ(mixtral.norm_eps, 1e-5f);
+  EXPECT_EQ(mixtral.ropes[0].theta, 1e6);
+  constexpr const char* kDots = R"({"moe_intermediate_size": 32, "n_routed_experts": 8, "num_experts_per_tok": 2})";
+  EXPECT_FALSE(spec_of(config_of("dots1", kDots)).moe.router.renormalise);
+  EXPECT_EQ(spec_of(config_of("glm4_moe", kDots)).ropes[0].rotary_dim, 8);
+  EXPECT_EQ(spec_of(config_of("mistral", "{}")).attentions[0].window, 4096);
+}
+
+TEST(Config, RopeBlocksThatContradictThemselvesAreRefused) {
+  const Json linear = Json::Object{{"rope_type", "linear"}, {"factor", 4.0}};
+  for (const auto& [block, mentioned] : std::initializer_list<std::pair<Json, const char*>>{
+           {"yarn", "object"},
+           {3, "object"},
+           {Json::Array{1}, "object"},
+           {Json::Object{{"factor", 2.0}}, "rope_type"},
+           {Json::Object{{"type", "yarn"}, {"rope_type", "default"}, {"factor", 4.0}}, "rope_type"},
+           {Json::Object{{"type", "yarn"}, {"factor", 4.0}, {"foo", 3}}, "foo"},
+           {Json::Object{{"type", "default"}, {"factor", 4.0}}, "factor"}}) {
+    Json config = qwen3_moe_config();
+    config.set("rope_scaling", block);
+    EXPECT_NE(refusal_of(config).find("\"rope_scaling\""), std::string::npos) << refusal_of(config);
+    EXPECT_NE(refusal_of(config).find(mentioned), std::string::npos) << refusal_of(config);
+  }
+  Json config = qwen3_moe_config();
+  config.set("rope_scaling", linear);
+  config.set("rope_parameters", linear);
+  EXPECT_EQ(spec_of(config).ropes[0].scaling, RopeScaling::kLinear);
+  config.set("rope_parameters", Json::Object{{"rope_type", "default"}, {"rope_theta", 1e6}});
+  EXPECT_NE(refusal_of(config).find("rope_parameters"), std::string::npos);
+}
+
+TEST(Config, LongRopeHasBothSetsOfFrequenciesInEveryFamilyButPhimoe) {
+  const Json block = Json::Object{{"rope_type", "longrope"},
+                                  {"short_factor", Json::Array(8, 1.0)},
+                                  {"long_factor", Json::Array(8, 4.0)},
+                                  {"original_max_position_embeddings", 64}};
+  Json config = qwen3_moe_config();
+  config.set("rope_scaling", block);
+  EXPECT_EQ(spec_of(config).ropes[0].long_divisors, std::vector<float>(8, 4.0f));
+  Json phimoe = config_of("phimoe", R"({"num_local_experts": 8, "num_experts_per_tok": 2})");
+  phimoe.set("rope_scaling", block);
+  EXPECT_EQ(spec_of(phimoe).ropes[0].long_divisors, std::vector<float>(8, 1.0f));
+}
+
+TEST(Config, ListsByLayerMustAgreeWithEachOther) {
+  Json smollm = config_of("smollm3", R"({"no_rope_layers": [1, 1, 1, 0], "no_rope_layer_interval": 4})");
+  EXPECT_EQ(refusal_of(smollm), "");
+  smollm.set("no_rope_layer_interval", 3);
+  EXPECT_NE(refusal_of(smollm).find("no_rope_layers"), std::string::npos);
+  Json kimi = config_of("kimi_linear", kDeepseekV3);
+  kimi.set("num_experts", 16);
+  kimi.set("num_experts_per_token", 3);
+  kimi.set("n_routed_experts", nullptr);
+  Json linear = *parse_json(R"({"head_dim": 8, "num_heads": 4, "short_conv_kernel_size": 4, "kda_layers": [1, 2, 3]})");
+  linear.set("full_attn_layers", Json::Array{4});
+  kimi.set("linear_attn_config", linear);
+  EXPECT_EQ(refusal_of(kimi), "");
+  for (const Json& full : {Json(Json::Array{1, 4}), Json(Json::Array{}), Json(Json::Array{0, 4})}) {
+    linear.set("full_attn_layers", full);
+    kimi.set("linear_attn_config", linear);
+    EXPECT_NE(refusal_of(kimi).find("full_attn_layers"), std::string::npos) << refusal_of(kimi);
+  }
+}
+
+TEST(Config, NemotronClampsItsStepsByTheLowerBoundThatTransformersTakes) {
+  Json config = config_of("nemotron_h", R"({"hybrid_override_pattern": "MM*-", "mamba_num_heads": 4,
+    "mamba_head_dim": 8, "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4, "time_step_limit": [0.5, 0.6]})");
+  EXPECT_EQ(spec_of(config).mamba.min_step, 0.001f);
+  EXPECT_EQ(spec_of(config).mamba.max_step, HUGE_VALF);
+  config.set("time_step_min", 0.5);
+  EXPECT_EQ(spec_of(config).mamba.min_step, 0.5f);
 }
 
 Json deepseek_v4_config() {

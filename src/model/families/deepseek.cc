@@ -8,11 +8,16 @@ namespace {
 
 void read_layers(ConfigReader& reader, ModelSpec& spec) {
   reader.require_value("moe_layer_freq", 1);
-  first_layers_dense(spec, reader.count_or("first_k_dense_replace", 0), reader.size("intermediate_size"));
+  const int width = reader.size("intermediate_size");
+  first_layers_dense(spec, reader.count_or("first_k_dense_replace", 0), width);
   const std::vector<std::string> types = read_layer_types(reader, spec.n_layers(), "mlp_layer_types");
-  for (size_t l = 0; l < types.size(); ++l)
-    if ((types[l] == "sparse") != spec.layers[l].moe)
+  for (size_t l = 0; l < types.size(); ++l) {
+    const bool sparse = types[l] == "sparse";
+    if (sparse != spec.layers[l].moe && reader.has("first_k_dense_replace"))
       reader.fail("mlp_layer_types", "contradicts first_k_dense_replace at layer " + std::to_string(l));
+    spec.layers[l].moe = sparse;
+    spec.layers[l].dense_width = sparse ? 0 : width;
+  }
 }
 
 ModelSpec read_model(ConfigReader& reader, std::string_view family) {
@@ -22,8 +27,8 @@ ModelSpec read_model(ConfigReader& reader, std::string_view family) {
   return spec;
 }
 
-// transformers never renormalises, whatever norm_topk_prob says. GGUF files are computed by llama.cpp's rule for
-// groups.
+// transformers never renormalises, whatever norm_topk_prob says. GGUF files are computed by llama.cpp's rules for
+// groups and for renormalising.
 Result<ModelSpec> read_v2(ConfigReader& reader) {
   ModelSpec spec = read_model(reader, "deepseek_v2");
   MoeSpec& moe = spec.moe;
@@ -34,19 +39,18 @@ Result<ModelSpec> read_v2(ConfigReader& reader) {
   router.n_experts = reader.size("n_routed_experts", 65536);
   router.top_k = reader.size("num_experts_per_tok", router.n_experts);
   router.scale = static_cast<float>(reader.positive_or("routed_scaling_factor", 1.0));
+  router.renormalise = reader.flag_or("norm_topk_prob", false) && reader.from_gguf();
   const std::string method = reader.text_or("topk_method", "greedy");
   if (method != "greedy" && method != "group_limited_greedy")
     reader.fail_unsupported("topk_method", "is \"" + method + "\"; this family has greedy and group_limited_greedy");
-  const int groups = reader.size_or("n_group", 1, compute::kMaxRouterGroups);
-  const int top_groups = reader.size_or("topk_group", groups, groups);
+  for (const char* key : {"n_group", "topk_group"}) reader.find(key);  // without a meaning for the greedy choice
   if (method == "group_limited_greedy") {
-    router.n_groups = groups;
-    router.top_groups = top_groups;
+    router.group_score = reader.from_gguf() ? compute::GroupScore::kTwoLargest : compute::GroupScore::kLargest;
+    read_groups(reader, router, "n_group");
     if (reader.from_gguf())
       spec.notes.emplace_back(
           "groups of experts are ranked by the sum of their two best, as llama.cpp does for its files; "
           "transformers ranks them by the best");
-    router.group_score = reader.from_gguf() ? compute::GroupScore::kTwoLargest : compute::GroupScore::kLargest;
   }
   read_layers(reader, spec);
   return reader.finish(std::move(spec));
@@ -96,41 +100,71 @@ Status translate_v2(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kDeepseekV2 = {.name = "deepseek_v2",
-                                   .architectures = {"DeepseekV2ForCausalLM"},
-                                   .gguf_architecture = "deepseek2",
-                                   .read_config = read_v2,
-                                   .names = &kDeepseekNames,
-                                   .translate_gguf = translate_v2};
+extern const Family kDeepseekV2 = {
+    .name = "deepseek_v2",
+    .architectures = {"DeepseekV2ForCausalLM"},
+    .gguf_architecture = "deepseek2",
+    .read_config = read_v2,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6}}, .synonyms = {{"n_routed_experts", "num_experts"}}},
+    .names = &kDeepseekNames,
+    .translate_gguf = translate_v2};
 
-extern const Family kDeepseekV3 = {.name = "deepseek_v3",
-                                   .architectures = {"DeepseekV3ForCausalLM"},
-                                   .gguf_architecture = "deepseek2",
-                                   .read_config = read_v3,
-                                   .names = &kDeepseekNames};
+extern const Family kDeepseekV3 = {
+    .name = "deepseek_v3",
+    .architectures = {"DeepseekV3ForCausalLM"},
+    .gguf_architecture = "deepseek2",
+    .read_config = read_v3,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
+                          {"routed_scaling_factor", 2.5},
+                          {"n_group", 8},
+                          {"topk_group", 4},
+                          {"first_k_dense_replace", 3}},
+             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
+    .names = &kDeepseekNames};
 
-extern const Family kKimiK2 = {.name = "kimi_k2",
-                               .architectures = {"DeepseekV3ForCausalLM", "KimiK2ForCausalLM"},
-                               .gguf_architecture = "",  // its files say deepseek2
-                               .read_config = read_kimi_k2,
-                               .names = &kDeepseekNames};
+extern const Family kKimiK2 = {
+    .name = "kimi_k2",
+    .architectures = {"DeepseekV3ForCausalLM", "KimiK2ForCausalLM"},
+    .gguf_architecture = "",  // its files say deepseek2
+    .read_config = read_kimi_k2,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
+                          {"routed_scaling_factor", 2.5},
+                          {"n_group", 8},
+                          {"topk_group", 4},
+                          {"first_k_dense_replace", 3}},
+             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
+    .names = &kDeepseekNames};
 
-extern const Family kGlm4MoeLite = {.name = "glm4_moe_lite",
-                                    .architectures = {"Glm4MoeLiteForCausalLM"},
-                                    .gguf_architecture = "",  // its files say deepseek2
-                                    .read_config = read_glm_lite,
-                                    .names = &kDeepseekNames};
+extern const Family kGlm4MoeLite = {
+    .name = "glm4_moe_lite",
+    .architectures = {"Glm4MoeLiteForCausalLM"},
+    .gguf_architecture = "",  // its files say deepseek2
+    .read_config = read_glm_lite,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"routed_scaling_factor", 1.8}},
+             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}},
+             .partial_rotary = true},
+    .names = &kDeepseekNames};
 
-extern const Family kDeepseekV32 = {.name = "deepseek_v32",
-                                    .architectures = {"DeepseekV32ForCausalLM"},
-                                    .gguf_architecture = "",
-                                    .read_config = read_v32,
-                                    .names = &kDeepseekNames};
+extern const Family kDeepseekV32 = {
+    .name = "deepseek_v32",
+    .architectures = {"DeepseekV32ForCausalLM"},
+    .gguf_architecture = "",
+    .read_config = read_v32,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
+                          {"routed_scaling_factor", 2.5},
+                          {"n_group", 8},
+                          {"topk_group", 4},
+                          {"first_k_dense_replace", 3}},
+             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
+    .names = &kDeepseekNames};
 
-extern const Family kGlmMoeDsa = {.name = "glm_moe_dsa",
-                                  .architectures = {"GlmMoeDsaForCausalLM"},
-                                  .gguf_architecture = "",
-                                  .read_config = read_glm_dsa,
-                                  .names = &kDeepseekNames};
+extern const Family kGlmMoeDsa = {
+    .name = "glm_moe_dsa",
+    .architectures = {"GlmMoeDsaForCausalLM"},
+    .gguf_architecture = "",
+    .read_config = read_glm_dsa,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"routed_scaling_factor", 2.5}, {"first_k_dense_replace", 3}},
+             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
+    .names = &kDeepseekNames};
 
 }  // namespace colibri::model

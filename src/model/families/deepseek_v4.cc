@@ -52,6 +52,22 @@ int read_rate(ConfigReader& reader, const char* type, int fallback) {
   return fallback;
 }
 
+// What stands outside of the blocks of rope_parameters must not contradict them.
+void check_ropes(ConfigReader& reader, const ModelSpec& spec) {
+  const int turning = spec.ropes[0].rotary_dim;
+  const double part = reader.fraction_or("partial_rotary_factor", 0);
+  if (spec.ropes[1].rotary_dim != turning || reader.size_or("qk_rope_head_dim", turning) != turning ||
+      (part != 0 && static_cast<int>(spec.attentions[0].head_dim * part) != turning))
+    reader.fail("qk_rope_head_dim", "contradicts \"partial_rotary_factor\": RoPE turns " + std::to_string(turning) +
+                                        " elements of a head here, " + std::to_string(spec.ropes[1].rotary_dim) +
+                                        " there");
+  const auto check = [&](const char* key, double theta) {
+    if (reader.positive_or(key, theta) != theta) reader.fail(key, "contradicts the one in \"rope_parameters\"");
+  };
+  check("rope_theta", spec.ropes[0].theta);
+  check("compress_rope_theta", spec.ropes[1].theta);
+}
+
 // Layers without compressed keys have a RoPE of their own.
 void read_ropes(ConfigReader& reader, ModelSpec& spec) {
   const int head_dim = spec.attentions[0].head_dim, turning = reader.size_or("qk_rope_head_dim", head_dim, head_dim);
@@ -67,6 +83,7 @@ void read_ropes(ConfigReader& reader, ModelSpec& spec) {
     spec.ropes[1].attention_factor = 1.0;
   }
   for (RopeSpec& rope : spec.ropes) rope.interleaved = true;
+  check_ropes(reader, spec);
 }
 
 void read_attentions(ConfigReader& reader, ModelSpec& spec) {
@@ -168,6 +185,9 @@ extern const Family kDeepseekV4 = {.name = "deepseek_v4",
                                    .architectures = {"DeepseekV4ForCausalLM"},
                                    .gguf_architecture = "",
                                    .read_config = read_config,
+                                   .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"routed_scaling_factor", 1.5}},
+                                            .synonyms = {{"n_routed_experts", "num_local_experts"}},
+                                            .partial_rotary = true},
                                    .names = &kNames};
 
 }  // namespace colibri::model

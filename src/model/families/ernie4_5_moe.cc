@@ -44,11 +44,15 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kErnie4_5Moe = {.name = "ernie4_5_moe",
-                                    .architectures = {"Ernie4_5_MoeForCausalLM"},
-                                    .gguf_architecture = "ernie4_5-moe",
-                                    .read_config = read_config,
-                                    .names = &kNames,
-                                    .translate_gguf = translate_gguf};
+extern const Family kErnie4_5Moe = {
+    .name = "ernie4_5_moe",
+    .architectures = {"Ernie4_5_MoeForCausalLM"},
+    .gguf_architecture = "ernie4_5-moe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"rope_theta", 500000.0}, {"tie_word_embeddings", true}},
+             .synonyms = {{"moe_num_experts", "num_experts"}, {"moe_k", "num_experts_per_tok"}},
+             .unused = {"moe_use_aux_free", "moe_gate", "moe_gate_act"}},
+    .names = &kNames,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

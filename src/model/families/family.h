@@ -3,6 +3,8 @@
 // Adding a family: a file in this folder with a config reader and its tensor names, and a line in registry.cc.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -89,9 +91,11 @@ extern const TensorNames kMixtralNames;      ///< the same with "block_sparse_mo
 extern const TensorNames kGgufNames;         ///< likewise for GGUF
 
 /// A GGUF file while its metadata becomes a Hugging Face config. Keys are those after "{architecture}.".
+/// Keys that were asked for are remembered: the others must be without effect.
 struct GgufFile {
   const formats::TensorCatalog& catalog;
   std::string architecture;
+  mutable std::set<std::string, std::less<>> read = {};
 
   const Json* find(std::string_view key) const;
   double number_or(std::string_view key, double fallback) const;
@@ -99,6 +103,8 @@ struct GgufFile {
   double number_at(std::string_view key, int layer) const;
   int n_layers() const;  ///< without those that predict further tokens
   bool has(std::string_view tensor, int layer) const;
+  /// kInvalidModel: the key, its value and what is wrong with it.
+  Error wrong(std::string_view key, const std::string& what) const;
   void copy(std::string_view key, std::string_view name, Json& config) const;
   /// A list for layer_types: `yes` where the layer's entry is not 0.
   Json layer_types(std::string_view key, std::string_view yes, std::string_view no) const;
@@ -106,11 +112,15 @@ struct GgufFile {
   Result<Json> floats(std::string_view tensor) const;
 };
 
+/// A number of a GGUF file as the whole number that it should be; others stay as they are, for the error.
+Json whole_number(double value);
+
 struct Family {
   std::string_view name;                        ///< model_type
   std::vector<std::string_view> architectures;  ///< architectures[0], in any spelling
   std::string_view gguf_architecture;           ///< empty: llama.cpp has none
   Result<ModelSpec> (*read_config)(ConfigReader& reader);
+  FamilyKeys keys = {};
   const TensorNames* names = &kHuggingFaceNames;  ///< in safetensors
   const TensorNames* gguf_names = &kGgufNames;
   bool gguf_interleaves_qk = false;  ///< GGUF rows of q and k are permuted for interleaved RoPE

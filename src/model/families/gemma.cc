@@ -1,5 +1,6 @@
 // Gemma 3 (dense) and Gemma 4 (with experts beside a dense MLP): norms before and behind every block, GELU, windows in
 // most layers, other RoPE frequencies in the layers that see everything. Gemma 3 stores norm weights minus one.
+#include <array>
 #include <cmath>
 
 #include "model/families/family.h"
@@ -92,13 +93,14 @@ Result<ModelSpec> read_gemma3(ConfigReader& reader) {
 void read_full_layers(ConfigReader& reader, ModelSpec& spec) {
   AttentionSpec& full = spec.attentions[0];
   const Json* by_layer = reader.find("per_layer_config");
+  if (by_layer != nullptr && !by_layer->is_object()) reader.fail("per_layer_config", "is no object");
   for (const LayerSpec& layer : spec.layers) {
     const Json* own = by_layer != nullptr ? by_layer->find_value(std::to_string(layer.number)) : nullptr;
-    if (own == nullptr || layer.attention != 0) continue;
-    ConfigReader entry(*own, "per_layer_config");
+    if (own == nullptr || !own->is_object() || layer.attention != 0) continue;
+    ConfigReader entry = reader.block(*own, "per_layer_config");
     full.head_dim = entry.size_or("head_dim", full.head_dim, 4096);
     full.n_kv_heads = entry.size_or("num_key_value_heads", full.n_kv_heads, 4096);
-    if (entry.failed()) reader.fail("per_layer_config", "has a head_dim or num_key_value_heads that is no size");
+    reader.take(entry.finish_block());
   }
   if (by_layer == nullptr) {
     full.head_dim = reader.size_or("global_head_dim", 512, 4096);
@@ -145,12 +147,21 @@ Status translate_gemma3(const GgufFile& file, Json& config) {
 }
 
 Status translate_gemma4(const GgufFile& file, Json& config) {
+  for (const auto& [turning, head] : {std::pair{"rope.dimension_count", "attention.key_length"},
+                                      {"rope.dimension_count_swa", "attention.key_length_swa"}})
+    if (file.number_or(turning, file.number_or(head, 0)) != file.number_or(head, 0))
+      return file.wrong(turning, "expected the whole head, " + std::string(head));
   config.set("layer_types",
              file.layer_types("attention.sliding_window_pattern", "sliding_attention", "full_attention"));
+  std::array<bool, 2> seen = {};
   for (int l = 0; l < file.n_layers(); ++l) {
     const bool sliding = file.number_at("attention.sliding_window_pattern", l) != 0;
-    config.set(sliding ? "num_key_value_heads" : "num_global_key_value_heads",
-               static_cast<int64_t>(file.number_at("attention.head_count_kv", l)));
+    const char* key = sliding ? "num_key_value_heads" : "num_global_key_value_heads";
+    const Json heads(whole_number(file.number_at("attention.head_count_kv", l)));
+    if (seen[sliding] && *config.find_value(key) != heads)
+      return file.wrong("attention.head_count_kv", "expected one number of heads for all layers of a kind");
+    seen[sliding] = true;
+    config.set(key, heads);
     if (!sliding) config.set("attention_k_eq_v", !file.has("attn_v.weight", l));
   }
   file.copy("attention.key_length_swa", "head_dim", config);
@@ -162,6 +173,7 @@ Status translate_gemma4(const GgufFile& file, Json& config) {
     if (const Json* divisors = scaling->find_value("frequency_divisors")) full.set("frequency_divisors", *divisors);
   config.set("rope_parameters",
              Json::Object{{"full_attention", std::move(full)}, {"sliding_attention", std::move(sliding)}});
+  config.set("rope_scaling", nullptr);
   config.set("partial_rotary_factor", 1);
   config.set("enable_moe_block", file.number_or("expert_count", 0) > 0);
   return {};
@@ -173,6 +185,14 @@ extern const Family kGemma3Text = {.name = "gemma3_text",
                                    .architectures = {"Gemma3ForCausalLM"},
                                    .gguf_architecture = "gemma3",
                                    .read_config = read_gemma3,
+                                   .keys = {.defaults = {{"rms_norm_eps", 1e-6},
+                                                         {"vocab_size", 262208},
+                                                         {"num_attention_heads", 8},
+                                                         {"num_key_value_heads", 4},
+                                                         {"head_dim", 256},
+                                                         {"max_position_embeddings", 131072},
+                                                         {"sliding_window", 4096},
+                                                         {"rope_theta", 1e6}}},
                                    .names = &kNames,
                                    .gguf_names = &kGguf,
                                    .translate_gguf = translate_gemma3};
@@ -181,12 +201,21 @@ extern const Family kGemma3 = {.name = "gemma3",
                                .architectures = {"Gemma3ForConditionalGeneration"},
                                .gguf_architecture = "",
                                .read_config = read_gemma3,
+                               .keys = {.defaults = {{"rms_norm_eps", 1e-6},
+                                                     {"vocab_size", 262208},
+                                                     {"num_attention_heads", 8},
+                                                     {"num_key_value_heads", 4},
+                                                     {"head_dim", 256},
+                                                     {"max_position_embeddings", 131072},
+                                                     {"sliding_window", 4096},
+                                                     {"rope_theta", 1e6}}},
                                .names = &kNames};
 
 extern const Family kGemma4 = {.name = "gemma4",
                                .architectures = {"Gemma4ForConditionalGeneration", "Gemma4ForCausalLM"},
                                .gguf_architecture = "gemma4",
                                .read_config = read_gemma4,
+                               .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"rope_theta", 1e6}}},
                                .names = &kNames,
                                .gguf_names = &kGguf,
                                .translate_gguf = translate_gemma4};

@@ -5,12 +5,14 @@
 // are there. What only one family has is translated in its own file.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "model/families/family.h"
 
 namespace colibri::model {
 
 const Json* GgufFile::find(std::string_view key) const {
+  read.emplace(key);
   return catalog.metadata().find_value(architecture + "." + std::string(key));
 }
 
@@ -38,6 +40,13 @@ bool GgufFile::has(std::string_view tensor, int layer) const {
   return catalog.find("blk." + std::to_string(layer) + "." + std::string(tensor)) != nullptr;
 }
 
+Error GgufFile::wrong(std::string_view key, const std::string& what) const {
+  const Json* value = find(key);
+  return {ErrorCode::kInvalidModel, catalog.files().front().path() + ": \"" + architecture + "." + std::string(key) +
+                                        "\" is " + (value != nullptr ? value->dump().substr(0, 120) + ", " : "") +
+                                        what};
+}
+
 void GgufFile::copy(std::string_view key, std::string_view name, Json& config) const {
   if (const Json* value = find(key)) config.set(std::string(name), *value);
 }
@@ -46,6 +55,11 @@ Json GgufFile::layer_types(std::string_view key, std::string_view yes, std::stri
   Json::Array types;
   for (int l = 0; l < n_layers(); ++l) types.emplace_back(number_at(key, l) != 0 ? yes : no);
   return types;
+}
+
+Json whole_number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
 
 Result<Json> GgufFile::floats(std::string_view tensor) const {
@@ -73,12 +87,12 @@ struct Key {
   const char* config;
 };
 
-constexpr std::array kKeys = {
+constexpr auto kKeys = std::to_array<Key>({
     Key{"embedding_length", "hidden_size"},
     Key{"context_length", "max_position_embeddings"},
     Key{"attention.head_count", "num_attention_heads"},
-    Key{"attention.layer_norm_epsilon", "rms_norm_eps"},
     Key{"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    Key{"attention.layer_norm_epsilon", "rms_norm_eps"},
     Key{"attention.clamp_kqv", "clip_qkv"},
     Key{"attention.q_lora_rank", "q_lora_rank"},
     Key{"attention.kv_lora_rank", "kv_lora_rank"},
@@ -99,29 +113,147 @@ constexpr std::array kKeys = {
     Key{"residual_scale", "residual_multiplier"},
     Key{"embedding_scale", "embedding_multiplier"},
     Key{"attention.scale", "attention_multiplier"},
-};
+});
+
+// Where keys come from that are not copied as they are: for messages.
+constexpr auto kOrigins = std::to_array<Key>({
+    {"block_count", "num_hidden_layers"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.head_count_kv", "num_global_key_value_heads"},
+    {"attention.head_count_kv", "swa_num_key_value_heads"},
+    {"attention.key_length", "head_dim"},
+    {"attention.key_length", "global_head_dim"},
+    {"attention.key_length", "query_pre_attn_scalar"},
+    {"attention.value_length", "v_head_dim"},
+    {"attention.key_length_mla", "qk_nope_head_dim"},
+    {"rope.dimension_count", "qk_rope_head_dim"},
+    {"rope.dimension_count", "partial_rotary_factor"},
+    {"rope.freq_base_swa", "rope_local_base_freq"},
+    {"rope.freq_base_swa", "swa_rope_theta"},
+    {"rope.scaling.type", "rope_scaling"},
+    {"rope.freq_base", "rope_parameters"},
+    {"feed_forward_length", "intermediate_size"},
+    {"feed_forward_length", "intermediate_size_mlp"},
+    {"expert_count", "num_experts"},
+    {"expert_weights_scale", "routed_scaling_factor"},
+    {"expert_gating_func", "scoring_func"},
+    {"expert_gating_func", "expert_gating_func"},
+    {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
+    {"expert_shared_feed_forward_length", "num_shared_expert"},
+    {"attention.causal", "is_causal"},
+    {"attention.chunk_size", "attention_chunk_size"},
+    {"attention.value_scale", "attention_value_scale"},
+    {"attention.sliding_window", "sliding_window_size"},
+    {"ssm.group_count", "linear_num_key_heads"},
+    {"ssm.time_step_rank", "linear_num_value_heads"},
+    {"ssm.state_size", "linear_key_head_dim"},
+    {"ssm.inner_size", "linear_value_head_dim"},
+    {"ssm.conv_kernel", "linear_conv_kernel_dim"},
+    {"ssm.time_step_rank", "mamba_num_heads"},
+    {"ssm.time_step_rank", "mamba_n_heads"},
+    {"ssm.group_count", "n_groups"},
+    {"ssm.group_count", "mamba_n_groups"},
+    {"ssm.state_size", "ssm_state_size"},
+    {"ssm.state_size", "mamba_d_state"},
+    {"ssm.conv_kernel", "conv_kernel"},
+    {"ssm.conv_kernel", "mamba_d_conv"},
+    {"ssm.inner_size", "mamba_head_dim"},
+    {"ssm.inner_size", "mamba_d_head"},
+    {"kda.head_dim", "linear_attn_config"},
+    {"shortconv.l_cache", "conv_L_cache"},
+    {"full_attention_interval", "full_attention_interval"},
+    {"interleave_moe_layer_step", "moe_layer_interval"},
+    {"interleave_moe_layer_step", "interleave_moe_layer_step"},
+    {"logit_scale", "logits_scaling"},
+});
+
+// Metadata of an architecture that nothing depends on, or that says what the tensors say: tensors of another size than
+// these give are refused anyway.
+constexpr auto kUnusedKeys = std::to_array<std::string_view>(
+    {"vocab_size", "rope.scaling.finetuned", "rope.dimension_sections", "tensor_data_layout", "pooling_type",
+     "expert_shared_feed_forward_length", "expert_chunk_feed_forward_length", "attention.value_length",
+     "attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "rope.freq_base_swa",
+     "attention.sliding_window_pattern", "attention.recurrent_layers", "full_attention_interval",
+     "leading_dense_block_count", "interleave_moe_layer_step", "ssm.dt_b_c_rms", "n_deepstack_layers"});
+
+// Those with an entry for each layer, where they are lists.
+constexpr auto kPerLayer =
+    std::to_array<std::string_view>({"attention.head_count", "attention.head_count_kv", "feed_forward_length",
+                                     "attention.sliding_window_pattern", "attention.recurrent_layers"});
 
 class Translator {
  public:
   explicit Translator(const GgufFile& file) : file_(file), arch_(file.architecture) {}
 
   Result<Json> run() {
+    COLIBRI_TRY(check_layers());
     const bool moe = file_.number_or("expert_count", 0) > 0;
-    config_.set("gguf", true);
+    config_.set("gguf", arch_);
     for (const Key& key : kKeys) file_.copy(key.gguf, key.config, config_);
     config_.set("num_hidden_layers", int64_t{file_.n_layers()});
-    translate_heads();
+    COLIBRI_TRY(translate_heads());
     translate_widths();
     if (moe) translate_experts();
     translate_tensors();
     COLIBRI_TRY(translate_rope());
     const Family* family = find_family(moe);
     config_.set("model_type", family != nullptr ? std::string(family->name) : arch_);
-    if (family != nullptr && family->translate_gguf != nullptr) COLIBRI_TRY(family->translate_gguf(file_, config_));
+    if (family == nullptr) return std::move(config_);
+    if (family->translate_gguf != nullptr) COLIBRI_TRY(family->translate_gguf(file_, config_));
+    COLIBRI_TRY(check_unread());
     return std::move(config_);
   }
 
  private:
+  Status check_layers() const {
+    const Json* count = file_.find("block_count");
+    if (count == nullptr) return file_.wrong("block_count", "missing");
+    const double further = file_.number_or("nextn_predict_layers", 0);
+    if (!count->is_int() || count->as_int() < 1 || count->as_int() > 4096 || further < 0 ||
+        further != std::floor(further))
+      return file_.wrong("block_count", "expected 1 to 4096 layers");
+    if (further >= static_cast<double>(count->as_int()))
+      return file_.wrong("nextn_predict_layers", "expected fewer than the layers in block_count");
+    COLIBRI_TRY(check_prediction_layers(static_cast<int>(count->as_int())));
+    for (const std::string_view key : kPerLayer) {
+      const Json* list = file_.find(key);
+      if (list != nullptr && list->is_array() && list->as_array().size() != static_cast<size_t>(count->as_int()))
+        return file_.wrong(key, "expected an entry for each of the " + count->dump() + " layers");
+    }
+    return {};
+  }
+
+  // Layers that are there must be what nextn_predict_layers says they are, or the last ones of the model would be lost.
+  Status check_prediction_layers(int n_blocks) const {
+    for (int l = file_.n_layers(); l < n_blocks; ++l) {
+      const std::string block = "blk." + std::to_string(l) + ".";
+      bool any = false, marked = false;
+      for (const formats::TensorInfo& tensor : file_.catalog.tensors()) {
+        any |= tensor.name.starts_with(block);
+        marked |= tensor.name.starts_with(block + "nextn.");
+      }
+      if (any && !marked)
+        return file_.wrong("nextn_predict_layers",
+                           "but layer " + std::to_string(l) + " has no nextn.* tensors: it is a layer like the others");
+    }
+    return {};
+  }
+
+  // llama.cpp would act on these; what it does not know it would not either, but then nobody does.
+  Status check_unread() const {
+    const std::string prefix = arch_ + ".";
+    for (const auto& [name, value] : file_.catalog.metadata().as_object()) {
+      if (!name.starts_with(prefix)) continue;
+      const std::string key = name.substr(prefix.size());
+      if (file_.read.contains(key) || is_off(value) ||
+          std::find(kUnusedKeys.begin(), kUnusedKeys.end(), key) != kUnusedKeys.end())
+        continue;
+      Error error = file_.wrong(key, "a setting that this version does not know for this architecture");
+      return Error{ErrorCode::kUnsupported, error.message + ", so the answers could be others"};
+    }
+    return {};
+  }
+
   // Some architectures hold several families; unknown ones keep their name, so that the refusal names it.
   const Family* find_family(bool moe) const {
     for (const Family* family : families()) {
@@ -140,38 +272,51 @@ class Translator {
   }
 
   // An entry per layer means that some layers have none, or heads of another size.
-  void translate_heads() {
+  Status translate_heads() {
     double kv_heads = file_.number_or("attention.head_count_kv", 0);
-    for (int l = 0; l < file_.n_layers() && kv_heads == 0; ++l)
-      kv_heads = file_.number_at("attention.head_count_kv", l);
-    if (kv_heads > 0) config_.set("num_key_value_heads", static_cast<int64_t>(kv_heads));
+    const bool by_kind = file_.find("attention.sliding_window_pattern") != nullptr;
+    for (int l = 0; l < file_.n_layers(); ++l) {
+      const double own = file_.number_at("attention.head_count_kv", l);
+      if (kv_heads == 0) kv_heads = own;
+      if (own != 0 && own != kv_heads && !by_kind)
+        return file_.wrong("attention.head_count_kv", "expected one number of heads for all layers that have any");
+    }
+    if (kv_heads > 0) config_.set("num_key_value_heads", whole_number(kv_heads));
     const double rope = file_.number_or("rope.dimension_count", 0);
     if (const double head = file_.number_or("attention.key_length_mla", 0); head > 0) {
-      config_.set("qk_nope_head_dim", static_cast<int64_t>(head - rope));
-      config_.set("qk_rope_head_dim", static_cast<int64_t>(rope));
-      config_.set("v_head_dim", static_cast<int64_t>(file_.number_or("attention.value_length_mla", 0)));
-      return;
+      config_.set("qk_nope_head_dim", whole_number(head - rope));
+      config_.set("qk_rope_head_dim", whole_number(rope));
+      config_.set("v_head_dim", whole_number(file_.number_or("attention.value_length_mla", 0)));
+      const double latent = file_.number_or("attention.kv_lora_rank", 0);
+      if (file_.number_or("attention.key_length", latent + rope) != latent + rope)
+        return file_.wrong("attention.key_length", "expected attention.kv_lora_rank and rope.dimension_count together");
+      return {};
     }
     file_.copy("attention.key_length", "head_dim", config_);
     const double key = file_.number_or("attention.key_length", 0),
                  value = file_.number_or("attention.value_length", key);
-    if (value != key) config_.set("v_head_dim", static_cast<int64_t>(value));
+    if (value != key) config_.set("v_head_dim", whole_number(value));
     const double heads = file_.number_or("attention.head_count", 0);
     const double head = key > 0 ? key : heads > 0 ? file_.number_or("embedding_length", 0) / heads : 0;
     if (rope > 0 && head > 0 && rope != head) config_.set("partial_rotary_factor", rope / head);
+    return {};
   }
 
   // The largest entry: layers without a dense MLP have 0 or the experts' width.
   void translate_widths() {
     double width = 0;
     for (int l = 0; l < file_.n_layers(); ++l) width = std::max(width, file_.number_at("feed_forward_length", l));
-    if (width > 0) config_.set("intermediate_size", static_cast<int64_t>(width));
+    if (width > 0) config_.set("intermediate_size", whole_number(width));
   }
 
   void translate_experts() {
     file_.copy("expert_count", "num_experts", config_);
-    // Files from before the key was written: llama.cpp fixes it by architecture.
-    if (arch_ == "qwen3moe" && file_.find("expert_weights_norm") == nullptr) config_.set("norm_topk_prob", true);
+    // Without the key llama.cpp goes by architecture.
+    if (file_.find("expert_weights_norm") == nullptr) {
+      if (arch_ == "qwen3moe") config_.set("norm_topk_prob", true);
+      for (const char* arch : {"deepseek2", "dots1", "glm4moe", "afmoe"})
+        if (arch_ == arch) config_.set("norm_topk_prob", false);
+    }
     if (const Json* width = file_.find("expert_feed_forward_length"); width != nullptr && arch_ == "olmoe")
       config_.set("intermediate_size", *width);
     const double scale = file_.number_or("expert_weights_scale", 0);
@@ -180,6 +325,7 @@ class Translator {
       config_.set("scoring_func", gating == 1 ? "softmax" : "sigmoid");
     else if (gating != 0)
       config_.set("expert_gating_func", gating);
+    if (!arch_.starts_with("qwen")) return;  // the others count the dense layers, or have none
     Json::Array dense;
     for (int l = 0; l < file_.n_layers(); ++l)
       if (!file_.has("ffn_gate_inp.weight", l)) dense.emplace_back(int64_t{l});
@@ -196,6 +342,7 @@ class Translator {
       return -1;
     };
     if (any_layer("attn_q.bias") >= 0) config_.set("attention_bias", true);
+    if (const Json* causal = file_.find("attention.causal")) config_.set("is_causal", *causal);
     const int shared = any_layer("ffn_up_shexp.weight");
     if (shared < 0) return;
     const formats::TensorInfo* up = file_.catalog.find("blk." + std::to_string(shared) + ".ffn_up_shexp.weight");
@@ -204,10 +351,13 @@ class Translator {
 
   Status translate_rope() {
     Json rope{Json::Object{}};
-    if (const Json* type = file_.find("rope.scaling.type");
-        type != nullptr && type->is_string() && type->as_string() != "none") {
+    const double factor = file_.number_or("rope.scaling.factor", file_.number_or("rope.scale_linear", 0));
+    const Json linear("linear");  // what llama.cpp takes a factor without a type for
+    const Json* type = file_.find("rope.scaling.type");
+    if (type == nullptr && factor != 0 && factor != 1) type = &linear;
+    if (type != nullptr && *type != Json("none")) {
       rope.set("rope_type", *type);
-      file_.copy("rope.scaling.factor", "factor", rope);
+      if (factor != 0) rope.set("factor", factor);
       file_.copy("rope.scaling.original_context_length", "original_max_position_embeddings", rope);
       file_.copy("rope.scaling.yarn_beta_fast", "beta_fast", rope);
       file_.copy("rope.scaling.yarn_beta_slow", "beta_slow", rope);
@@ -215,7 +365,12 @@ class Translator {
         rope.set("mscale", 10 * m);
         rope.set("mscale_all_dim", 10 * m);
       }
+      if (const double mix = file_.number_or("rope.scaling.yarn_ext_factor", -1); mix >= 0 && mix != 1)
+        return file_.wrong("rope.scaling.yarn_ext_factor", "expected 1: all of YaRN's frequencies");
     }
+    const double magnitude =
+        file_.number_or("rope.scaling.attn_factor", 1) * file_.number_or("rope.scaling.yarn_attn_factor", 1);
+    if (magnitude != 1) rope.set("magnitude", magnitude);
     COLIBRI_ASSIGN(Json divisors, file_.floats("rope_freqs.weight"));
     if (!divisors.is_null()) rope.set("frequency_divisors", std::move(divisors));
     if (!rope.as_object().empty()) config_.set("rope_scaling", std::move(rope));
@@ -228,6 +383,14 @@ class Translator {
 };
 
 }  // namespace
+
+std::string gguf_key_of(const std::string& architecture, std::string_view key) {
+  if (key == "vocab_size") return "token_embd.weight";
+  for (const auto& keys : {std::span<const Key>(kKeys), std::span<const Key>(kOrigins)})
+    for (const Key& found : keys)
+      if (key == found.config) return architecture + "." + found.gguf;
+  return std::string(key);
+}
 
 Result<Json> config_from_gguf(const formats::TensorCatalog& catalog, const std::string& source) {
   const Json* architecture = catalog.metadata().find_value("general.architecture");

@@ -42,18 +42,24 @@ Status translate_glm(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kGlm4Moe = {.name = "glm4_moe",
-                                .architectures = {"Glm4MoeForCausalLM"},
-                                .gguf_architecture = "glm4moe",
-                                .read_config = read_glm,
-                                .names = &kDeepseekNames,
-                                .gguf_names = &kGguf,
-                                .translate_gguf = translate_glm};
+extern const Family kGlm4Moe = {
+    .name = "glm4_moe",
+    .architectures = {"Glm4MoeForCausalLM"},
+    .gguf_architecture = "glm4moe",
+    .read_config = read_glm,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"partial_rotary_factor", 0.5}},
+             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}},
+             .partial_rotary = true},
+    .names = &kDeepseekNames,
+    .gguf_names = &kGguf,
+    .translate_gguf = translate_glm};
 
 extern const Family kDots1 = {.name = "dots1",
                               .architectures = {"Dots1ForCausalLM"},
                               .gguf_architecture = "dots1",
                               .read_config = read_dots,
+                              .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"norm_topk_prob", false}},
+                                       .synonyms = {{"n_routed_experts", "num_local_experts"}}},
                               .names = &kDeepseekNames};
 
 }  // namespace colibri::model

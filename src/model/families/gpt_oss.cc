@@ -34,6 +34,8 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
   for (int l = 0; l < spec.n_layers() && types.size() < spec.layers.size(); ++l)
     types.emplace_back(l % 2 == 0 ? "sliding_attention" : "full_attention");
   split_sliding(reader, spec, types, reader.size("sliding_window"));
+  if (!reader.from_gguf() && !reader.has("rope_scaling") && !reader.has("rope_parameters"))
+    reader.fail("rope_scaling", "is missing");
   if (reader.from_gguf())
     spec.notes.emplace_back(
         "the correction range of YaRN is rounded, as llama.cpp does; the published config does not");
@@ -56,6 +58,8 @@ extern const Family kGptOss = {.name = "gpt_oss",
                                .architectures = {"GptOssForCausalLM"},
                                .gguf_architecture = "gpt-oss",
                                .read_config = read_config,
+                               .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"rope_theta", 150000.0}},
+                                        .synonyms = {{"num_local_experts", "num_experts"}}},
                                .names = &kNames,
                                .gguf_names = &kGguf};
 

@@ -41,7 +41,7 @@ ModelSpec read_model(ConfigReader& reader, std::string_view family) {
   return spec;
 }
 
-void read_mamba(ConfigReader& reader, MambaSpec& m) {
+void read_mamba(ConfigReader& reader, int hidden_size, MambaSpec& m) {
   m.n_heads = reader.size("mamba_n_heads", 65536);
   m.head_dim = reader.size("mamba_d_head", 65536);
   m.n_groups = reader.size("mamba_n_groups", m.n_heads);
@@ -50,6 +50,10 @@ void read_mamba(ConfigReader& reader, MambaSpec& m) {
   m.conv_bias = reader.flag_or("mamba_conv_bias", true);
   m.norm_groups = m.n_groups;
   reader.require_neutral("mamba_proj_bias", false);
+  reader.read_limits("time_step_limit", m.min_step, m.max_step);
+  if (reader.find("mamba_expand") != nullptr &&
+      int64_t{reader.size("mamba_expand")} * hidden_size != int64_t{m.n_heads} * m.head_dim)
+    reader.fail("mamba_expand", "times hidden_size is not mamba_n_heads * mamba_d_head");
 }
 
 Result<ModelSpec> read_plain(ConfigReader& reader) { return reader.finish(read_model(reader, "granitemoe")); }
@@ -57,7 +61,7 @@ Result<ModelSpec> read_shared(ConfigReader& reader) { return reader.finish(read_
 
 Result<ModelSpec> read_hybrid(ConfigReader& reader) {
   ModelSpec spec = read_model(reader, "granitemoehybrid");
-  read_mamba(reader, spec.mamba);
+  read_mamba(reader, spec.hidden_size, spec.mamba);
   const std::string positions = reader.text_or("position_embedding_type", "rope");
   if (positions == "nope")
     spec.attentions[0].rope = -1;
@@ -100,6 +104,8 @@ extern const Family kGraniteMoe = {.name = "granitemoe",
                                    .architectures = {"GraniteMoeForCausalLM"},
                                    .gguf_architecture = "granitemoe",
                                    .read_config = read_plain,
+                                   .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"attention_multiplier", 1.0}},
+                                            .synonyms = {{"num_local_experts", "num_experts"}}},
                                    .names = &kNames,
                                    .gguf_interleaves_qk = true,
                                    .translate_gguf = translate_plain};
@@ -108,14 +114,19 @@ extern const Family kGraniteMoeShared = {.name = "granitemoeshared",
                                          .architectures = {"GraniteMoeSharedForCausalLM"},
                                          .gguf_architecture = "",  // its files say granitemoe
                                          .read_config = read_shared,
+                                         .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"attention_multiplier", 1.0}},
+                                                  .synonyms = {{"num_local_experts", "num_experts"}}},
                                          .names = &kNames};
 
-extern const Family kGraniteMoeHybrid = {.name = "granitemoehybrid",
-                                         .architectures = {"GraniteMoeHybridForCausalLM"},
-                                         .gguf_architecture = "granitehybrid",
-                                         .read_config = read_hybrid,
-                                         .names = &kNames,
-                                         .gguf_interleaves_qk = true,
-                                         .translate_gguf = translate_hybrid};
+extern const Family kGraniteMoeHybrid = {
+    .name = "granitemoehybrid",
+    .architectures = {"GraniteMoeHybridForCausalLM"},
+    .gguf_architecture = "granitehybrid",
+    .read_config = read_hybrid,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"attention_multiplier", 1.0}, {"position_embedding_type", "nope"}},
+             .synonyms = {{"num_local_experts", "num_experts"}, {"layer_types", "layers_block_type"}}},
+    .names = &kNames,
+    .gguf_interleaves_qk = true,
+    .translate_gguf = translate_hybrid};
 
 }  // namespace colibri::model

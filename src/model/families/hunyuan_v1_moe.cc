@@ -59,11 +59,16 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kHunyuanV1Moe = {.name = "hunyuan_v1_moe",
-                                     .architectures = {"HunYuanMoEV1ForCausalLM"},
-                                     .gguf_architecture = "hunyuan-moe",
-                                     .read_config = read_config,
-                                     .names = &kNames,
-                                     .translate_gguf = translate_gguf};
+extern const Family kHunyuanV1Moe = {
+    .name = "hunyuan_v1_moe",
+    .architectures = {"HunYuanMoEV1ForCausalLM"},
+    .gguf_architecture = "hunyuan-moe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}},
+             .synonyms = {{"moe_topk", "num_experts_per_tok"}, {"num_experts", "num_local_experts"}},
+             .unused = {"cla_share_factor", "dense_list", "moe_layer_num_skipped", "moe_random_routing_dropped_token",
+                        "vit_type"}},
+    .names = &kNames,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

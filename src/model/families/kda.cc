@@ -1,5 +1,7 @@
 // Kimi-Linear and Ling 3 (Bailing hybrid): Kimi Delta Attention in most layers, latent attention in the others,
 // DeepSeek-V3 routing. Kimi's latent layers have no RoPE; Ling's have a gate per head, and its decay is bounded.
+#include <algorithm>
+
 #include "model/families/family.h"
 
 namespace colibri::model {
@@ -87,9 +89,8 @@ void read_router(ConfigReader& reader, ModelSpec& spec) {
   router.renormalise = reader.flag_or("moe_renormalize", true);
   router.sum_offset = 1e-20f;
   router.scale = static_cast<float>(reader.positive_or("routed_scaling_factor", 1.0));
-  router.n_groups = reader.size_or("num_expert_group", 1, compute::kMaxRouterGroups);
-  router.top_groups = reader.size_or("topk_group", 1, router.n_groups);
   router.group_score = compute::GroupScore::kTwoLargest;
+  read_groups(reader, router, "num_expert_group");
   first_layers_dense(spec, reader.count_or("first_k_dense_replace", 0), reader.size("intermediate_size"));
 }
 
@@ -103,23 +104,35 @@ DeltaSpec delta_of(int heads, int head_dim, int kernel, DeltaDecay decay) {
   return d;
 }
 
-// linear_attn_config counts layers from 1.
+// kda_layers and full_attn_layers count from 1 and share the layers between them.
+void read_kinds_of_layers(ConfigReader& block, ModelSpec& spec) {
+  std::vector<int> times(spec.layers.size(), 0);
+  for (const auto& [key, mixer] : {std::pair{"full_attn_layers", Mixer::kAttention}, {"kda_layers", Mixer::kDelta}})
+    for (const int layer : block.layers_or_empty(key, spec.n_layers() + 1)) {
+      if (layer == 0) block.fail(key, "names layer 0, but counts from 1");
+      if (layer == 0) continue;
+      spec.layers[static_cast<size_t>(layer - 1)].mixer = mixer;
+      ++times[static_cast<size_t>(layer - 1)];
+    }
+  const auto wrong = std::find_if(times.begin(), times.end(), [](int n) { return n != 1; });
+  if (wrong != times.end())
+    block.fail("kda_layers", "and \"full_attn_layers\" name layer " + std::to_string(wrong - times.begin() + 1) + " " +
+                                 std::to_string(*wrong) + " times, expected one");
+}
+
 Result<ModelSpec> read_kimi(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "kimi_linear");
   read_latent_attention(reader, spec);
   if (reader.flag_or("mla_use_nope", true)) spec.attentions[0].rope = -1;
   static const Json kEmpty{Json::Object{}};
   const Json* linear = reader.find("linear_attn_config");
-  ConfigReader block(linear != nullptr && linear->is_object() ? *linear : kEmpty, "linear_attn_config");
+  ConfigReader block = reader.block(linear != nullptr && linear->is_object() ? *linear : kEmpty, "linear_attn_config");
   const int head_dim = block.size("head_dim", 4096);
   spec.delta = delta_of(block.size("num_heads", 4096), head_dim,
                         block.size("short_conv_kernel_size", compute::kMaxConvKernel), DeltaDecay::kPerChannel);
   spec.delta.gate_rank = head_dim;
-  for (LayerSpec& layer : spec.layers) layer.mixer = Mixer::kAttention;
-  for (const int layer : block.layers_or_empty("kda_layers", spec.n_layers() + 1))
-    if (layer > 0) spec.layers[static_cast<size_t>(layer - 1)].mixer = Mixer::kDelta;
-  if (const Result<ModelSpec> checked = block.finish({}); !checked.ok())
-    reader.fail("linear_attn_config", checked.error().message);
+  read_kinds_of_layers(block, spec);
+  reader.take(block.finish_block());
   read_router(reader, spec);
   return reader.finish(std::move(spec));
 }
@@ -129,7 +142,9 @@ Result<ModelSpec> read_bailing(ConfigReader& reader) {
   read_latent_attention(reader, spec);
   spec.attentions[0].output_gate = OutputGate::kPerHead;
   const bool bounded = reader.flag_or("kda_safe_gate", true);
-  spec.delta = delta_of(reader.size("linear_num_heads", 4096), reader.size("linear_head_dim", 4096),
+  const int head_dim =
+      reader.find("linear_head_dim") != nullptr ? reader.size("linear_head_dim", 4096) : reader.size("head_dim", 4096);
+  spec.delta = delta_of(reader.size_or("linear_num_heads", spec.attentions[0].n_heads, 4096), head_dim,
                         reader.size("linear_conv_kernel_dim", compute::kMaxConvKernel),
                         bounded ? DeltaDecay::kBoundedChannel : DeltaDecay::kPerChannel);
   if (bounded) spec.delta.lower_bound = static_cast<float>(reader.number_or("kda_lower_bound", -5.0));
@@ -140,7 +155,14 @@ Result<ModelSpec> read_bailing(ConfigReader& reader) {
     const bool full =
         types.empty() ? (layer.number + 1) % group == 0 : types[static_cast<size_t>(layer.number)] == "full_attention";
     layer.mixer = full ? Mixer::kAttention : Mixer::kDelta;
+    if (reader.has("layer_group_size") && full != ((layer.number + 1) % group == 0))
+      reader.fail("layer_group_size", "is " + std::to_string(group) + ", which \"layer_types\" contradicts at layer " +
+                                          std::to_string(layer.number));
   }
+  for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora"}) reader.require_value(key, true);
+  reader.require_value("gated_attention_proj_granularity_type", "head_wise");
+  if (reader.find("moe_shared_expert_intermediate_size") != nullptr)
+    reader.require_value("moe_shared_expert_intermediate_size", reader.size("moe_intermediate_size"));
   read_router(reader, spec);
   return reader.finish(std::move(spec));
 }
@@ -150,28 +172,56 @@ Status translate_kimi(const GgufFile& file, Json& config) {
   file.copy("kda.head_dim", "head_dim", linear);
   file.copy("attention.head_count", "num_heads", linear);
   file.copy("ssm.conv_kernel", "short_conv_kernel_size", linear);
-  Json::Array layers;
+  Json::Array kda, full;
   for (int l = 0; l < file.n_layers(); ++l)
-    if (file.number_at("attention.head_count_kv", l) == 0) layers.emplace_back(int64_t{l} + 1);
-  linear.set("kda_layers", std::move(layers));
+    (file.number_at("attention.head_count_kv", l) == 0 ? kda : full).emplace_back(int64_t{l} + 1);
+  linear.set("kda_layers", std::move(kda));
+  linear.set("full_attn_layers", std::move(full));
   config.set("linear_attn_config", std::move(linear));
   return {};
 }
 
 }  // namespace
 
-extern const Family kKimiLinear = {.name = "kimi_linear",
-                                   .architectures = {"KimiLinearForCausalLM"},
-                                   .gguf_architecture = "kimi-linear",
-                                   .read_config = read_kimi,
-                                   .names = &kKimiNames,
-                                   .gguf_names = &kKimiGguf,
-                                   .translate_gguf = translate_kimi};
+extern const Family kKimiLinear = {
+    .name = "kimi_linear",
+    .architectures = {"KimiLinearForCausalLM"},
+    .gguf_architecture = "kimi-linear",
+    .read_config = read_kimi,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"routed_scaling_factor", 2.446}, {"first_k_dense_replace", 1}},
+             .synonyms = {{"moe_renormalize", "norm_topk_prob"},
+                          {"num_expert_group", "n_group"},
+                          {"num_experts", "num_local_experts"},
+                          {"num_experts_per_token", "num_experts_per_tok"},
+                          {"num_shared_experts", "n_shared_experts"},
+                          {"model_max_length", "max_position_embeddings"}},
+             .unused = {"use_grouped_topk"}},
+    .names = &kKimiNames,
+    .gguf_names = &kKimiGguf,
+    .translate_gguf = translate_kimi};
 
-extern const Family kBailingHybrid = {.name = "bailing_hybrid",
-                                      .architectures = {"BailingHybridForCausalLM"},
-                                      .gguf_architecture = "",
-                                      .read_config = read_bailing,
-                                      .names = &kBailingNames};
+extern const Family kBailingHybrid = {
+    .name = "bailing_hybrid",
+    .architectures = {"BailingHybridForCausalLM", "BailingMoeV3ForCausalLM"},
+    .gguf_architecture = "",
+    .read_config = read_bailing,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
+                          {"rope_theta", 6e6},
+                          {"routed_scaling_factor", 2.5},
+                          {"num_expert_group", 8},
+                          {"topk_group", 4},
+                          {"layer_group_size", 6},
+                          {"first_k_dense_replace", 2}},
+             .synonyms = {{"moe_renormalize", "norm_topk_prob"},
+                          {"num_expert_group", "n_group"},
+                          {"num_experts", "num_local_experts"},
+                          {"num_experts_per_token", "num_experts_per_tok"},
+                          {"num_shared_experts", "n_shared_experts"},
+                          {"model_max_length", "max_position_embeddings"},
+                          {"num_nextn_predict_layers", "num_mtp_layers"},
+                          {"moe_router_activation_func", "score_function"},
+                          {"linear_conv_kernel_dim", "short_conv_kernel_size"}},
+             .unused = {"group_norm_size", "moe_router_enable_routed_scaling", "moe_router_enable_shared_expert"}},
+    .names = &kBailingNames};
 
 }  // namespace colibri::model

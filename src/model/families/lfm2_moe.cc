@@ -46,8 +46,7 @@ void read_layers(ConfigReader& reader, ModelSpec& spec) {
 }
 
 Result<ModelSpec> read_config(ConfigReader& reader) {
-  ModelSpec spec = read_common(reader, "lfm2_moe");
-  spec.norm_eps = static_cast<float>(reader.positive_or("norm_eps", 1e-5));
+  ModelSpec spec = read_common(reader, "lfm2_moe", "num_hidden_layers", "norm_eps");
   spec.attentions[0].qk_norm = QkNorm::kPerHead;
   spec.tied_head = reader.flag_or("tie_word_embeddings", reader.flag_or("tie_embedding", true));
   spec.conv.kernel = reader.size("conv_L_cache", compute::kMaxConvKernel);
@@ -74,12 +73,19 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kLfm2Moe = {.name = "lfm2_moe",
-                                .architectures = {"Lfm2MoeForCausalLM"},
-                                .gguf_architecture = "lfm2moe",
-                                .read_config = read_config,
-                                .names = &kNames,
-                                .gguf_names = &kGguf,
-                                .translate_gguf = translate_gguf};
+extern const Family kLfm2Moe = {
+    .name = "lfm2_moe",
+    .architectures = {"Lfm2MoeForCausalLM"},
+    .gguf_architecture = "lfm2moe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"norm_eps", 1e-5}, {"rope_theta", 1e6}},
+             .synonyms = {{"num_experts", "num_local_experts"}},
+             .unused = {"block_dim", "block_auto_adjust_ff_dim", "block_ff_dim", "block_ffn_dim_multiplier",
+                        "block_mlp_init_scale", "block_multiple_of", "block_norm_eps", "block_out_init_scale",
+                        "block_use_swiglu", "block_use_xavier_init", "conv_dim", "conv_dim_out",
+                        "conv_use_xavier_init"}},
+    .names = &kNames,
+    .gguf_names = &kGguf,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

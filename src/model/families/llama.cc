@@ -22,15 +22,12 @@ Result<ModelSpec> read_mistral(ConfigReader& reader) {
   return reader.finish(std::move(spec));
 }
 
-// no_rope_layers has a 1 for each layer that turns; without it, every no_rope_layer_interval-th does not.
 Result<ModelSpec> read_smollm3(ConfigReader& reader) {
   ModelSpec spec = read_dense(reader, "smollm3");
   reader.require_neutral("use_sliding_window", false);
-  const int interval = reader.size_or("no_rope_layer_interval", 4);
   spec.attentions.push_back(spec.attentions[0]);
   spec.attentions[1].rope = -1;
-  for (LayerSpec& layer : spec.layers)
-    layer.attention = reader.flag_at_or("no_rope_layers", layer.number, (layer.number + 1) % interval != 0) ? 0 : 1;
+  read_rope_layers(reader, spec);
   return reader.finish(std::move(spec));
 }
 
@@ -40,17 +37,21 @@ extern const Family kLlama = {.name = "llama",
                               .architectures = {"LlamaForCausalLM"},
                               .gguf_architecture = "llama",
                               .read_config = read_llama,
+                              .keys = {.defaults = {{"rms_norm_eps", 1e-6}}},
                               .gguf_interleaves_qk = true};
 
 extern const Family kMistral = {.name = "mistral",
                                 .architectures = {"MistralForCausalLM"},
                                 .gguf_architecture = "",  // its files say llama
-                                .read_config = read_mistral};
+                                .read_config = read_mistral,
+                                .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"sliding_window", 4096}}}};
 
-extern const Family kSmolLm3 = {.name = "smollm3",
-                                .architectures = {"SmolLM3ForCausalLM"},
-                                .gguf_architecture = "smollm3",
-                                .read_config = read_smollm3,
-                                .gguf_interleaves_qk = true};
+extern const Family kSmolLm3 = {
+    .name = "smollm3",
+    .architectures = {"SmolLM3ForCausalLM"},
+    .gguf_architecture = "smollm3",
+    .read_config = read_smollm3,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"rope_theta", 2e6}, {"tie_word_embeddings", true}}},
+    .gguf_interleaves_qk = true};
 
 }  // namespace colibri::model

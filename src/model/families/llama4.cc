@@ -36,13 +36,12 @@ void read_attention(ConfigReader& reader, ModelSpec& spec) {
   all.rope = -1;
   all.chunk = 0;
   all.qk_norm = QkNorm::kNone;
-  if (reader.flag_or("attn_temperature_tuning", true)) {
+  const Json* tuning = reader.find("attn_temperature_tuning");  // a number in some published configs
+  if (tuning == nullptr || !is_off(*tuning)) {
     all.temperature_scale = static_cast<float>(reader.positive_or("attn_scale", 0.1));
     all.temperature_floor = static_cast<float>(reader.positive_or("floor_scale", 8192.0));
   }
-  const int interval = reader.size_or("no_rope_layer_interval", 4);
-  for (LayerSpec& layer : spec.layers)
-    layer.attention = reader.flag_at_or("no_rope_layers", layer.number, (layer.number + 1) % interval != 0) ? 0 : 1;
+  read_rope_layers(reader, spec);
   const std::vector<std::string> types = read_layer_types(reader, spec.n_layers());
   for (size_t l = 0; l < types.size(); ++l)
     if (types[l] != (spec.layers[l].attention == 0 ? "chunked_attention" : "full_attention"))
@@ -64,9 +63,13 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
   const bool listed = reader.find("moe_layers") != nullptr;
   const std::vector<int> layers = reader.layers_or_empty("moe_layers", spec.n_layers());
   for (LayerSpec& layer : spec.layers) {
-    layer.moe =
-        listed ? std::find(layers.begin(), layers.end(), layer.number) != layers.end() : (layer.number + 1) % step == 0;
+    const bool in_step = (layer.number + 1) % step == 0;
+    layer.moe = listed ? std::find(layers.begin(), layers.end(), layer.number) != layers.end() : in_step;
     layer.dense_width = layer.moe ? 0 : width;
+    if (layer.moe != in_step && reader.has("interleave_moe_layer_step"))
+      reader.fail(
+          "interleave_moe_layer_step",
+          "is " + std::to_string(step) + ", which \"moe_layers\" contradicts at layer " + std::to_string(layer.number));
   }
   return reader.finish(std::move(spec));
 }
@@ -87,6 +90,8 @@ extern const Family kLlama4 = {.name = "llama4",
                                .architectures = {"Llama4ForConditionalGeneration", "Llama4ForCausalLM"},
                                .gguf_architecture = "llama4",
                                .read_config = read_config,
+                               .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"rope_theta", 500000.0}},
+                                        .synonyms = {{"num_local_experts", "num_experts"}}},
                                .names = &kNames,
                                .translate_gguf = translate_gguf};
 

@@ -35,6 +35,8 @@ void read_attention(ConfigReader& reader, ModelSpec& spec) {
   const auto growth = [&spec](int rank) {
     return static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size) / rank));
   };
+  reader.require_value("attention_method", "MLA");
+  for (const char* key : {"mla_scale_q_lora", "mla_scale_kv_lora"}) reader.require_value(key, true);
   if (a.query_rank > 0) a.scale *= growth(a.query_rank);
   a.latent_scale = growth(a.latent_dim);
 }
@@ -76,6 +78,14 @@ extern const Family kLongcatFlash = {.name = "longcat_flash",
                                      .architectures = {"LongcatFlashForCausalLM"},
                                      .gguf_architecture = "",
                                      .read_config = read_config,
+                                     .keys = {.defaults = {{"rms_norm_eps", 1e-5},
+                                                           {"rope_theta", 1e7},
+                                                           {"routed_scaling_factor", 6.0},
+                                                           {"zero_expert_num", 256}},
+                                              .synonyms = {{"n_routed_experts", "num_local_experts"},
+                                                           {"moe_topk", "num_experts_per_tok"},
+                                                           {"expert_ffn_hidden_size", "moe_intermediate_size"},
+                                                           {"num_layers", "num_hidden_layers"}}},
                                      .names = &kNames};
 
 }  // namespace colibri::model

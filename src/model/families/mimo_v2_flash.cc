@@ -15,7 +15,7 @@ TensorNames names() {
 
 const TensorNames kNames = names();
 
-// A window of W means W earlier tokens and the query's own.
+// sliding_window_size counts the earlier tokens of a window, sliding_window the query's own too.
 void read_attention(ConfigReader& reader, ModelSpec& spec) {
   AttentionSpec& full = spec.attentions[0];
   full.qkv_bias = reader.flag_or("attention_bias", false);
@@ -24,7 +24,9 @@ void read_attention(ConfigReader& reader, ModelSpec& spec) {
   full.sinks = reader.flag_or("add_full_attention_sink_bias", false);
   spec.attentions.push_back(full);
   AttentionSpec& sliding = spec.attentions[1];
-  sliding.window = reader.size_or("sliding_window_size", reader.size_or("sliding_window", 128)) + 1;
+  reader.find("sliding_window");  // published configs have both, and the other one counts
+  sliding.window = reader.find("sliding_window_size") != nullptr ? reader.size("sliding_window_size") + 1
+                                                                 : reader.size_or("sliding_window", 129);
   sliding.n_heads = reader.size_or("swa_num_attention_heads", sliding.n_heads, 4096);
   sliding.n_kv_heads = reader.size_or("swa_num_key_value_heads", 2 * sliding.n_kv_heads, 4096);
   sliding.head_dim = reader.size_or("swa_head_dim", sliding.head_dim, 4096);
@@ -40,12 +42,13 @@ void read_attention(ConfigReader& reader, ModelSpec& spec) {
 
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "mimo_v2_flash");
-  spec.norm_eps = static_cast<float>(reader.positive_or("layernorm_epsilon", static_cast<double>(spec.norm_eps)));
   read_attention(reader, spec);
   read_deepseek_router(reader, spec);
   const int width = reader.size("intermediate_size");
   for (LayerSpec& layer : spec.layers) {
-    layer.attention = reader.flag_at_or("hybrid_layer_pattern", layer.number, layer.number % 6 != 0) ? 1 : 0;
+    layer.attention =
+        reader.flag_at_or("hybrid_layer_pattern", layer.number, layer.number > 0 && (layer.number + 1) % 6 != 0) ? 1
+                                                                                                                 : 0;
     layer.moe = reader.flag_at_or("moe_layer_freq", layer.number, layer.number > 0);
     layer.dense_width = layer.moe ? 0 : width;
   }
@@ -59,7 +62,7 @@ Status translate_gguf(const GgufFile& file, Json& config) {
     sliding.emplace_back(window);
     moe.emplace_back(file.has("ffn_gate_inp.weight", l));
     config.set(window ? "swa_num_key_value_heads" : "num_key_value_heads",
-               static_cast<int64_t>(file.number_at("attention.head_count_kv", l)));
+               whole_number(file.number_at("attention.head_count_kv", l)));
   }
   config.set("hybrid_layer_pattern", std::move(sliding));
   config.set("moe_layer_freq", std::move(moe));
@@ -71,11 +74,20 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kMimoV2Flash = {.name = "mimo_v2_flash",
-                                    .architectures = {"MiMoV2FlashForCausalLM"},
-                                    .gguf_architecture = "mimo2",
-                                    .read_config = read_config,
-                                    .names = &kNames,
-                                    .translate_gguf = translate_gguf};
+extern const Family kMimoV2Flash = {
+    .name = "mimo_v2_flash",
+    .architectures = {"MiMoV2FlashForCausalLM"},
+    .gguf_architecture = "mimo2",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5},
+                          {"rope_theta", 5e6},
+                          {"swa_rope_theta", 10000.0},
+                          {"attention_value_scale", 0.707},
+                          {"partial_rotary_factor", 0.334}},
+             .synonyms = {{"rms_norm_eps", "layernorm_epsilon"}, {"n_routed_experts", "num_local_experts"}},
+             .unused = {"attention_chunk_size"},
+             .partial_rotary = true},
+    .names = &kNames,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

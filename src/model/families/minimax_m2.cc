@@ -36,6 +36,9 @@ extern const Family kMinimaxM2 = {.name = "minimax_m2",
                                   .architectures = {"MiniMaxM2ForCausalLM"},
                                   .gguf_architecture = "minimax-m2",
                                   .read_config = read_config,
+                                  .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"rope_theta", 5e6}},
+                                           .synonyms = {{"num_local_experts", "num_experts"}},
+                                           .partial_rotary = true},
                                   .names = &kNames};
 
 }  // namespace colibri::model

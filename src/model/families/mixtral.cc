@@ -23,6 +23,8 @@ extern const Family kMixtral = {.name = "mixtral",
                                 .architectures = {"MixtralForCausalLM"},
                                 .gguf_architecture = "llama",
                                 .read_config = read_config,
+                                .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"rope_theta", 1e6}},
+                                         .synonyms = {{"num_local_experts", "num_experts"}}},
                                 .names = &kMixtralNames,
                                 .gguf_interleaves_qk = true};
 

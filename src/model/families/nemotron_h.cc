@@ -53,10 +53,8 @@ void read_mamba(ConfigReader& reader, MambaSpec& m) {
   m.norm_groups = m.n_groups;
   reader.require_value("mamba_hidden_act", "silu");
   for (const char* key : {"mamba_proj_bias", "use_bias"}) reader.require_neutral(key, false);
-  const Json* limits = reader.find("time_step_limit");
-  if (limits == nullptr || !limits->is_array() || limits->as_array().size() != 2) return;
-  m.min_step = static_cast<float>(reader.limit(limits->as_array()[0], "time_step_limit"));
-  m.max_step = static_cast<float>(reader.limit(limits->as_array()[1], "time_step_limit"));
+  // transformers 5.24 takes time_step_min for the bound, whatever time_step_limit says; llama.cpp has none.
+  if (!reader.from_gguf()) m.min_step = static_cast<float>(reader.number_or("time_step_min", 0.001));
 }
 
 // M: Mamba-2, *: attention, -: dense MLP, E: experts.
@@ -81,8 +79,7 @@ void read_router(ConfigReader& reader, ModelSpec& spec) {
 }
 
 Result<ModelSpec> read_config(ConfigReader& reader) {
-  ModelSpec spec = read_common(reader, "nemotron_h");
-  spec.norm_eps = static_cast<float>(reader.positive_or("layer_norm_epsilon", 1e-5));
+  ModelSpec spec = read_common(reader, "nemotron_h", "num_hidden_layers", "layer_norm_epsilon");
   spec.activation.kind = compute::ActivationKind::kRelu2;
   reader.require_value("mlp_hidden_act", "relu2");
   AttentionSpec& a = spec.attentions[0];
@@ -122,12 +119,18 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kNemotronH = {.name = "nemotron_h",
-                                  .architectures = {"NemotronHForCausalLM"},
-                                  .gguf_architecture = "nemotron_h_moe",
-                                  .read_config = read_config,
-                                  .names = &kNames,
-                                  .gguf_names = &kGguf,
-                                  .translate_gguf = translate_gguf};
+extern const Family kNemotronH = {
+    .name = "nemotron_h",
+    .architectures = {"NemotronHForCausalLM"},
+    .gguf_architecture = "nemotron_h_moe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"layer_norm_epsilon", 1e-5}, {"time_step_min", 0.001}},
+             .synonyms = {{"time_step_min", "mamba_dt_min"},
+                          {"n_routed_experts", "num_local_experts"},
+                          {"layers_block_type", "layer_types"}},
+             .unused = {"expand", "time_step_limit", "mamba_dt_limit", "mamba_dt_init_floor", "rope_theta"}},
+    .names = &kNames,
+    .gguf_names = &kGguf,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

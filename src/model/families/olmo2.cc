@@ -30,6 +30,7 @@ extern const Family kOlmo2 = {.name = "olmo2",
                               .architectures = {"Olmo2ForCausalLM"},
                               .gguf_architecture = "olmo2",
                               .read_config = read_config,
+                              .keys = {.defaults = {{"rms_norm_eps", 1e-5}}},
                               .names = &kNames};
 
 }  // namespace colibri::model

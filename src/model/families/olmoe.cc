@@ -21,6 +21,10 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
 }  // namespace
 
 extern const Family kOlmoe = {
-    .name = "olmoe", .architectures = {"OlmoeForCausalLM"}, .gguf_architecture = "olmoe", .read_config = read_config};
+    .name = "olmoe",
+    .architectures = {"OlmoeForCausalLM"},
+    .gguf_architecture = "olmoe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}}, .synonyms = {{"num_experts", "num_local_experts"}}}};
 
 }  // namespace colibri::model

@@ -4,13 +4,23 @@
 namespace colibri::model {
 namespace {
 
+// transformers 5.24 takes the long factor on cos and sin for long prompts, but stays with the short frequencies;
+// llama.cpp takes both.
+bool long_frequencies(ConfigReader& reader) {
+  const Json* block = reader.find(reader.find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling");
+  const Json* both = block != nullptr ? block->find_value("long_frequencies") : nullptr;
+  return reader.from_gguf() || (both != nullptr && *both == Json(true));
+}
+
 Result<ModelSpec> read_config(ConfigReader& reader) {
   ModelSpec spec = read_common(reader, "phimoe");
   spec.layer_norm = true;
-  if (spec.ropes[0].long_divisors == spec.ropes[0].frequency_divisors && spec.ropes[0].has_long())
+  if (spec.ropes[0].has_long() && !long_frequencies(reader)) {
+    spec.ropes[0].long_divisors = spec.ropes[0].frequency_divisors;
     spec.notes.emplace_back(
         "prompts beyond the original context change the factor on cos and sin, not the frequencies, as "
         "transformers 5.24 does; \"long_frequencies\": true in rope_scaling changes both");
+  }
   spec.head_bias = reader.flag_or("lm_head_bias", false);
   AttentionSpec& a = spec.attentions[0];
   a.qkv_bias = a.output_bias = reader.flag_or("attention_bias", false);
@@ -32,10 +42,8 @@ Status translate_gguf(const GgufFile& file, Json& config) {
   COLIBRI_ASSIGN(Json short_factors, file.floats("rope_factors_short.weight"));
   COLIBRI_ASSIGN(Json long_factors, file.floats("rope_factors_long.weight"));
   if (short_factors.is_null() || long_factors.is_null()) return {};
-  Json rope = Json::Object{{"rope_type", "longrope"},
-                           {"long_frequencies", true},
-                           {"short_factor", std::move(short_factors)},
-                           {"long_factor", std::move(long_factors)}};
+  Json rope = Json::Object{
+      {"rope_type", "longrope"}, {"short_factor", std::move(short_factors)}, {"long_factor", std::move(long_factors)}};
   file.copy("rope.scaling.original_context_length", "original_max_position_embeddings", rope);
   file.copy("rope.scaling.attn_factor", "attention_factor", rope);
   config.set("rope_scaling", std::move(rope));
@@ -44,11 +52,14 @@ Status translate_gguf(const GgufFile& file, Json& config) {
 
 }  // namespace
 
-extern const Family kPhimoe = {.name = "phimoe",
-                               .architectures = {"PhiMoEForCausalLM", "PhimoeForCausalLM"},
-                               .gguf_architecture = "phimoe",
-                               .read_config = read_config,
-                               .names = &kMixtralNames,
-                               .translate_gguf = translate_gguf};
+extern const Family kPhimoe = {
+    .name = "phimoe",
+    .architectures = {"PhiMoEForCausalLM", "PhimoeForCausalLM"},
+    .gguf_architecture = "phimoe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"rope_theta", 1e6}},
+             .synonyms = {{"num_local_experts", "num_experts"}, {"rms_norm_eps", "layer_norm_eps"}}},
+    .names = &kMixtralNames,
+    .translate_gguf = translate_gguf};
 
 }  // namespace colibri::model

@@ -26,12 +26,17 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
 
 }  // namespace
 
-extern const Family kQwen2 = {
-    .name = "qwen2", .architectures = {"Qwen2ForCausalLM"}, .gguf_architecture = "qwen2", .read_config = read_dense};
+extern const Family kQwen2 = {.name = "qwen2",
+                              .architectures = {"Qwen2ForCausalLM"},
+                              .gguf_architecture = "qwen2",
+                              .read_config = read_dense,
+                              .keys = {.defaults = {{"rms_norm_eps", 1e-6}}}};
 
-extern const Family kQwen2Moe = {.name = "qwen2_moe",
-                                 .architectures = {"Qwen2MoeForCausalLM"},
-                                 .gguf_architecture = "qwen2moe",
-                                 .read_config = read_config};
+extern const Family kQwen2Moe = {
+    .name = "qwen2_moe",
+    .architectures = {"Qwen2MoeForCausalLM"},
+    .gguf_architecture = "qwen2moe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6}}, .synonyms = {{"num_experts", "num_local_experts"}}}};
 
 }  // namespace colibri::model

@@ -30,12 +30,17 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
 
 }  // namespace
 
-extern const Family kQwen3 = {
-    .name = "qwen3", .architectures = {"Qwen3ForCausalLM"}, .gguf_architecture = "qwen3", .read_config = read_dense};
+extern const Family kQwen3 = {.name = "qwen3",
+                              .architectures = {"Qwen3ForCausalLM"},
+                              .gguf_architecture = "qwen3",
+                              .read_config = read_dense,
+                              .keys = {.defaults = {{"rms_norm_eps", 1e-6}}}};
 
-extern const Family kQwen3Moe = {.name = "qwen3_moe",
-                                 .architectures = {"Qwen3MoeForCausalLM"},
-                                 .gguf_architecture = "qwen3moe",
-                                 .read_config = read_config};
+extern const Family kQwen3Moe = {
+    .name = "qwen3_moe",
+    .architectures = {"Qwen3MoeForCausalLM"},
+    .gguf_architecture = "qwen3moe",
+    .read_config = read_config,
+    .keys = {.defaults = {{"rms_norm_eps", 1e-6}}, .synonyms = {{"num_experts", "num_local_experts"}}}};
 
 }  // namespace colibri::model

@@ -61,6 +61,10 @@ void read_delta(ConfigReader& reader, ModelSpec& spec) {
       reader.fail_unsupported("layer_types",
                               "holds \"" + type + "\"; this family has full_attention and linear_attention");
     layer.mixer = type == "full_attention" ? Mixer::kAttention : Mixer::kDelta;
+    if (reader.has("full_attention_interval") && (type == "full_attention") != ((layer.number + 1) % interval == 0))
+      reader.fail("full_attention_interval", "is " + std::to_string(interval) +
+                                                 ", which \"layer_types\" contradicts at layer " +
+                                                 std::to_string(layer.number));
   }
 }
 
@@ -102,8 +106,7 @@ Status translate_next(const GgufFile& file, Json& config) {
   config.set("linear_value_head_dim", file.number_or("ssm.inner_size", 0) / heads);
   if (file.find("attention.recurrent_layers") != nullptr)
     config.set("layer_types", file.layer_types("attention.recurrent_layers", "linear_attention", "full_attention"));
-  else
-    file.copy("full_attention_interval", "full_attention_interval", config);
+  file.copy("full_attention_interval", "full_attention_interval", config);
   return {};
 }
 
@@ -119,6 +122,9 @@ extern const Family kQwen3Next = {.name = "qwen3_next",
                                   .architectures = {"Qwen3NextForCausalLM"},
                                   .gguf_architecture = "qwen3next",
                                   .read_config = read_next,
+                                  .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"partial_rotary_factor", 0.25}},
+                                           .synonyms = {{"num_experts", "num_local_experts"}},
+                                           .partial_rotary = true},
                                   .names = &kNextNames,
                                   .gguf_names = &kGguf,
                                   .translate_gguf = translate_next};
@@ -127,6 +133,9 @@ extern const Family kQwen3_5Moe = {.name = "qwen3_5_moe",
                                    .architectures = {"Qwen3_5MoeForConditionalGeneration", "Qwen3_5MoeForCausalLM"},
                                    .gguf_architecture = "qwen35moe",
                                    .read_config = read_3_5,
+                                   .keys = {.defaults = {{"rms_norm_eps", 1e-6}, {"partial_rotary_factor", 0.25}},
+                                            .synonyms = {{"num_experts", "num_local_experts"}},
+                                            .partial_rotary = true},
                                    .names = &kNames3_5,
                                    .gguf_names = &kGguf,
                                    .translate_gguf = translate_3_5};

@@ -4,6 +4,7 @@
 #include "base/edit_distance.h"
 #include "base/foreign_text.h"
 #include "model/families/family.h"
+#include "model/weights.h"
 #include "platform/file.h"
 
 namespace colibri::model {
@@ -58,10 +59,22 @@ constexpr std::array kFamilies = {&kLlama,
                                   &kDeepseekV4};
 constexpr int64_t kMaxConfigBytes = 64 << 20;
 
+// Without digits: another version of a family is nearer than another family.
+std::string stem(std::string_view name) {
+  std::string text(name);
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+
+// The latest of those that are equally near; nullptr when none has half of its letters in common.
 const Family* nearest(std::string_view name) {
-  return *std::min_element(kFamilies.begin(), kFamilies.end(), [&](const Family* a, const Family* b) {
-    return edit_distance(a->name, name) < edit_distance(b->name, name);
-  });
+  const auto distance = [&](const Family* family) {
+    return std::pair(edit_distance(stem(family->name), stem(name)), edit_distance(family->name, name));
+  };
+  const Family* best = kFamilies.front();
+  for (const Family* family : kFamilies)
+    if (distance(family) <= distance(best)) best = family;
+  return 2 * static_cast<size_t>(distance(best).first) < std::max<size_t>(stem(name).size(), 1) ? best : nullptr;
 }
 
 std::string supported_names() {
@@ -73,13 +86,21 @@ std::string supported_names() {
 Result<const Family*> find_family(const Json& config, const std::string& source) {
   const Json* type = config.find_value("model_type");
   if (type == nullptr || !type->is_string())
-    return Error{ErrorCode::kInvalidModel, source + ": \"model_type\" is missing, so the family is not known"};
+    return Error{ErrorCode::kInvalidModel, source + ": \"model_type\" is " +
+                                               (type == nullptr ? "missing" : type->dump().substr(0, 100)) +
+                                               ", so the family is not known"};
   const std::string name = type->as_string().substr(0, 100);
   const auto found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family* f) { return f->name == name; });
-  if (found == kFamilies.end())
-    return Error{ErrorCode::kUnsupported, source + ": the family \"" + name +
-                                              "\" has no forward pass in this version; nearest is \"" +
-                                              std::string(nearest(name)->name) + "\"; supported: " + supported_names()};
+  if (found == kFamilies.end()) {
+    const Family* near = nearest(name);
+    return Error{
+        ErrorCode::kUnsupported,
+        source + ": the family " + Json(name).dump() +
+            " has no forward pass in this version: what is missing is a description of its layers and tensors " +
+            "(docs/models.md, \"Adding a family\"); " +
+            (near != nullptr ? "nearest is \"" + std::string(near->name) + "\"; " : "none is like it; ") +
+            "supported: " + supported_names()};
+  }
   const Json* architectures = config.find_value("architectures");
   if (architectures != nullptr && architectures->is_array() && !architectures->as_array().empty()) {
     const Json& first = architectures->as_array().front();
@@ -100,6 +121,56 @@ Status check_rope(const ModelSpec& spec, const std::string& source) {
       return Error{ErrorCode::kInvalidModel, source + ": rope_freqs.weight has " + std::to_string(n) + " values for " +
                                                  std::to_string(pairs) + " rotary pairs"};
   }
+  return {};
+}
+
+// What the readers of the families let through and the kernels would not take.
+Status check_experts(const ModelSpec& spec, const std::string& source) {
+  if (spec.n_moe_layers() == 0) return {};
+  const Status status = compute::check_router(spec.moe.router);
+  return status.ok() ? status : Status(Error{ErrorCode::kInvalidModel, source + ": " + status.error().message});
+}
+
+// NAME.anything, with or without something in front.
+const formats::TensorInfo* find_stored(const formats::TensorCatalog& catalog, const ModelSpec& spec,
+                                       std::string module) {
+  if (module.starts_with("model.")) module.erase(0, 6);
+  for (const formats::TensorInfo& tensor : catalog.tensors()) {
+    const size_t at = tensor.name.find(module + ".");
+    if (at != std::string::npos && (at == 0 || tensor.name[at - 1] == '.') && unused_part(tensor.name, spec).empty())
+      return &tensor;
+  }
+  return nullptr;
+}
+
+Result<bool> same_bytes(const formats::TensorCatalog& catalog, const formats::TensorInfo& a,
+                        const formats::TensorInfo& b) {
+  if (a.dtype != b.dtype || a.bytes != b.bytes) return false;
+  constexpr int64_t kPiece = 1 << 20;
+  std::vector<std::byte> left, right;
+  for (int64_t first = 0; first < a.bytes; first += kPiece) {
+    const auto n = static_cast<size_t>(std::min(kPiece, a.bytes - first));
+    left.resize(n);
+    right.resize(n);
+    COLIBRI_TRY(catalog.read(a, first, left));
+    COLIBRI_TRY(catalog.read(b, first, right));
+    if (left != right) return false;
+  }
+  return true;
+}
+
+// transformers 5 ties only where the file has one of the two, or both alike. Another head means that the config is
+// wrong.
+Status untie_stored_head(const formats::TensorCatalog& catalog, ModelDescription& description) {
+  ModelSpec& spec = description.spec;
+  const auto* head = spec.tied_head ? find_stored(catalog, spec, description.names->head) : nullptr;
+  const auto* embed = head != nullptr ? find_stored(catalog, spec, description.names->embed) : nullptr;
+  if (embed == nullptr) return {};
+  COLIBRI_ASSIGN(spec.tied_head, same_bytes(catalog, *head, *embed));
+  if (!spec.tied_head)
+    spec.notes.emplace_back(
+        "the file has an output head of its own, which is used although the config says "
+        "\"tie_word_embeddings\": true");
   return {};
 }
 
@@ -178,9 +249,10 @@ Result<ModelDescription> describe_config(const Json& config, const std::string& 
   COLIBRI_ASSIGN(description.family, find_family(config, source));
   const Json text = text_config(config);
   COLIBRI_ASSIGN(description.quantisation, formats::read_quantisation(text, source));
-  ConfigReader reader(text, source);
+  ConfigReader reader(text, source, description.family->keys);
   COLIBRI_ASSIGN(description.spec, description.family->read_config(reader));
   COLIBRI_TRY(check_rope(description.spec, source));
+  COLIBRI_TRY(check_experts(description.spec, source));
   return description;
 }
 
@@ -197,6 +269,7 @@ Result<ModelDescription> describe_model(const std::string& path, const formats::
   COLIBRI_ASSIGN(const Json config, read_config_file(source));
   COLIBRI_ASSIGN(ModelDescription description, describe_config(config, source));
   COLIBRI_TRY(add_folder_facts(folder, config, description));
+  COLIBRI_TRY(untie_stored_head(catalog, description));
   return description;
 }
 

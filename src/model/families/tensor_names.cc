@@ -2,8 +2,8 @@
 
 namespace colibri::model {
 
-// Other files' names are made from these while the program starts, so these must be there before: constant-initialised.
-constinit const TensorNames kHuggingFaceNames = {
+// Other files' names are made from these while the program starts, so these must be there before: constexpr.
+constexpr TensorNames kHuggingFaceNames = {
     .embed = "model.embed_tokens",
     .final_norm = "model.norm",
     .head = "lm_head",
@@ -62,10 +62,10 @@ constexpr TensorNames mixtral_names() {
 
 }  // namespace
 
-constinit const TensorNames kDeepseekNames = deepseek_names();
-constinit const TensorNames kMixtralNames = mixtral_names();
+constexpr TensorNames kDeepseekNames = deepseek_names();
+constexpr TensorNames kMixtralNames = mixtral_names();
 
-constinit const TensorNames kGgufNames = {
+constexpr TensorNames kGgufNames = {
     .embed = "token_embd",
     .final_norm = "output_norm",
     .head = "output",
