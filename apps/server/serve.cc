@@ -158,6 +158,9 @@ void Server::drain() {
   host_.stop_loading();
   host_.cancel_all();
   close_http();
+  if (host_.engine() == nullptr) return;
+  if (const auto saved = host_.engine()->save_prefixes(); !saved)
+    log_.line(LogLevel::kWarn, "computed prefixes were not saved: " + saved.error().message);
 }
 
 Status Server::run() {

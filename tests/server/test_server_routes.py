@@ -152,6 +152,16 @@ class InformationTest(ServerTest):
         total = [sum(sum(layer["activations"]) for layer in state["layers"]) for state in (before, after)]
         self.assertEqual(seen, total[1] - total[0])
 
+    def test_the_page_comes_with_its_policy_and_is_not_sent_twice(self):
+        page = self.server.get("/")
+        self.assertEqual((200, "text/html; charset=utf-8"), (page.status, page.headers["content-type"]))
+        self.assertIn("default-src 'self'", page.headers["content-security-policy"])
+        self.assertNotIn("unsafe", page.headers["content-security-policy"])
+        for path in re.findall(r'(?:src|href)="(/[^"]+)"', page.body.decode()):
+            self.assertEqual(200, self.server.get(path).status, path)
+        again = self.server.request("GET", "/", headers={"If-None-Match": page.headers["etag"]})
+        self.assertEqual((304, b""), (again.status, again.body))
+
     def test_the_description_names_every_route(self):
         description = self.server.get("/openapi.json").json()
         for path, methods in description["paths"].items():

@@ -38,6 +38,7 @@ class ApiRoutes : public SiteRoutes {
     add_text_routes(site.router, context_);
     add_model_routes(site.router, context_);
     add_expert_routes(site.router, context_);
+    add_page_routes(site.router);
     add_quick_route(site.router, "GET", "/openapi.json", Access::kPublic,
                     [](const HttpRequest&) { return json_answer(openapi_description()); });
     context_.preparing.run([this] { context_.read_facts(); });

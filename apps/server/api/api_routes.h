@@ -22,6 +22,7 @@ void add_generation_routes(Router& router, ApiContext& context);  ///< chat/comp
 void add_text_routes(Router& router, ApiContext& context);        ///< tokenize, detokenize, apply-template ...
 void add_model_routes(Router& router, ApiContext& context);       ///< models, props, slots
 void add_expert_routes(Router& router, ApiContext& context);      ///< experts, experts/stream
+void add_page_routes(Router& router);                             ///< / and the files that it names
 
 /// Adds a POST route whose answer is made on a preparing thread, from the body alone.
 void add_prepared_route(Router& router, ApiContext& context, const char* path, HttpResponse (*refusal)(const ApiError&),
