@@ -38,7 +38,9 @@ Error no_model(const std::string& path, const std::vector<std::string>& names) {
     if (name.ends_with(".bin") || name.ends_with(".pt") || name.ends_with(".pth")) pickles.push_back(name);
     if (name.ends_with(".safetensors")) others.push_back(name);
   }
-  if (!others.empty()) {
+  const bool shards = std::any_of(others.begin(), others.end(),
+                                  [](const std::string& name) { return parse_shard_name(name, ".safetensors"); });
+  if (shards || (!others.empty() && pickles.empty())) {
     return invalid(path + ": holds no " + kSingle + " and no " + kIndex + ", but " + quoted_list(others) +
                    ": give the path of one, or fetch the missing index");
   }

@@ -19,6 +19,8 @@ TEST_F(Catalog, NothingThereIsSaid) {
   EXPECT_EQ(open_error(folder), folder + ": holds no *.safetensors and no *.gguf");
   write("pytorch_model.bin", "PK\x03\x04");
   EXPECT_SAYS(open_error(folder), "it holds PyTorch checkpoints (\"pytorch_model.bin\")");
+  write("expected.safetensors", safetensors_with({"a"}));
+  EXPECT_SAYS(open_error(folder), "it holds PyTorch checkpoints (\"pytorch_model.bin\")");
   write("model-00001-of-00002.safetensors", safetensors_with({"a"}));
   EXPECT_SAYS(open_error(folder), "give the path of one, or fetch the missing index");
 }

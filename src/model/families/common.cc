@@ -73,6 +73,14 @@ void split_sliding(ConfigReader& reader, ModelSpec& spec, const std::vector<std:
   }
 }
 
+void check_interval(ConfigReader& reader, const char* key, int interval, const std::vector<std::string>& types) {
+  if (!reader.has(key)) return;
+  for (size_t l = 0; l < types.size(); ++l)
+    if ((types[l] == "full_attention") != ((l + 1) % static_cast<size_t>(interval) == 0))
+      reader.fail(
+          key, "is " + std::to_string(interval) + ", which \"layer_types\" contradicts at layer " + std::to_string(l));
+}
+
 void read_rope_layers(ConfigReader& reader, ModelSpec& spec) {
   const Json* list = reader.find("no_rope_layers");
   const bool listed = list != nullptr && !is_off(*list);

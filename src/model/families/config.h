@@ -139,6 +139,9 @@ void require_layer_types(ConfigReader& reader, const ModelSpec& spec, std::strin
 /// be full_attention. REQUIRES: one attention.
 void split_sliding(ConfigReader& reader, ModelSpec& spec, const std::vector<std::string>& types, int window);
 
+/// Where the config has `key`, every interval-th layer and no other must be full_attention.
+void check_interval(ConfigReader& reader, const char* key, int interval, const std::vector<std::string>& types);
+
 /// Layers that turn get attentions[0], the others attentions[1]: no_rope_layers has a 1 for each layer that turns;
 /// without it, every no_rope_layer_interval-th does not.
 void read_rope_layers(ConfigReader& reader, ModelSpec& spec);

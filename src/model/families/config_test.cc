@@ -240,6 +240,22 @@ TEST(Config, ListsByLayerMustAgreeWithEachOther) {
   EXPECT_EQ(refusal_of(smollm), "");
   smollm.set("no_rope_layer_interval", 3);
   EXPECT_NE(refusal_of(smollm).find("no_rope_layers"), std::string::npos);
+  Json next = qwen3_moe_config();
+  for (const auto& [key, value] : std::initializer_list<std::pair<const char*, Json>>{
+           {"model_type", "qwen3_next"},
+           {"architectures", nullptr},
+           {"shared_expert_intermediate_size", 32},
+           {"linear_num_key_heads", 2},
+           {"linear_num_value_heads", 4},
+           {"linear_key_head_dim", 8},
+           {"linear_value_head_dim", 8},
+           {"linear_conv_kernel_dim", 4},
+           {"full_attention_interval", 4},
+           {"layer_types", Json::Array{"linear_attention", "linear_attention", "linear_attention", "full_attention"}}})
+    next.set(key, value);
+  EXPECT_EQ(refusal_of(next), "");
+  next.set("full_attention_interval", 1);
+  EXPECT_NE(refusal_of(next).find("full_attention_interval"), std::string::npos);
   Json kimi = config_of("kimi_linear", kDeepseekV3);
   kimi.set("num_experts", 16);
   kimi.set("num_experts_per_token", 3);
@@ -253,6 +269,12 @@ TEST(Config, ListsByLayerMustAgreeWithEachOther) {
     kimi.set("linear_attn_config", linear);
     EXPECT_NE(refusal_of(kimi).find("full_attn_layers"), std::string::npos) << refusal_of(kimi);
   }
+}
+
+TEST(Config, PublishedConfigsAreUnderstoodWithAllTheirKeys) {
+  const auto file = read_config_file(COLIBRI_SOURCE_DIR "/tests/data/published_configs.json");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  for (const auto& [name, config] : file->as_object()) EXPECT_EQ(refusal_of(config), "") << name;
 }
 
 TEST(Config, NemotronClampsItsStepsByTheLowerBoundThatTransformersTakes) {

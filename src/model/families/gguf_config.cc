@@ -290,6 +290,8 @@ class Translator {
       const double latent = file_.number_or("attention.kv_lora_rank", 0);
       if (file_.number_or("attention.key_length", latent + rope) != latent + rope)
         return file_.wrong("attention.key_length", "expected attention.kv_lora_rank and rope.dimension_count together");
+      if (arch_ == "deepseek2" && file_.number_or("attention.value_length", latent) != latent)
+        return file_.wrong("attention.value_length", "expected attention.kv_lora_rank");
       return {};
     }
     file_.copy("attention.key_length", "head_dim", config_);

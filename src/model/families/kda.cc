@@ -151,13 +151,11 @@ Result<ModelSpec> read_bailing(ConfigReader& reader) {
   if (bounded && spec.delta.lower_bound >= 0) reader.fail("kda_lower_bound", "must be negative");
   const int group = reader.size_or("layer_group_size", 4);
   const std::vector<std::string> types = read_layer_types(reader, spec.n_layers());
+  check_interval(reader, "layer_group_size", group, types);
   for (LayerSpec& layer : spec.layers) {
     const bool full =
         types.empty() ? (layer.number + 1) % group == 0 : types[static_cast<size_t>(layer.number)] == "full_attention";
     layer.mixer = full ? Mixer::kAttention : Mixer::kDelta;
-    if (reader.has("layer_group_size") && full != ((layer.number + 1) % group == 0))
-      reader.fail("layer_group_size", "is " + std::to_string(group) + ", which \"layer_types\" contradicts at layer " +
-                                          std::to_string(layer.number));
   }
   for (const char* key : {"moe_router_enable_expert_bias", "no_kda_lora"}) reader.require_value(key, true);
   reader.require_value("gated_attention_proj_granularity_type", "head_wise");

@@ -53,6 +53,7 @@ void read_delta(ConfigReader& reader, ModelSpec& spec) {
     reader.fail("linear_num_value_heads", "is no multiple of linear_num_key_heads");
   const int interval = reader.size_or("full_attention_interval", 4);
   const std::vector<std::string> types = read_layer_types(reader, spec.n_layers());
+  check_interval(reader, "full_attention_interval", interval, types);
   for (LayerSpec& layer : spec.layers) {
     const std::string type = types.empty()
                                  ? ((layer.number + 1) % interval == 0 ? "full_attention" : "linear_attention")
@@ -61,10 +62,6 @@ void read_delta(ConfigReader& reader, ModelSpec& spec) {
       reader.fail_unsupported("layer_types",
                               "holds \"" + type + "\"; this family has full_attention and linear_attention");
     layer.mixer = type == "full_attention" ? Mixer::kAttention : Mixer::kDelta;
-    if (reader.has("full_attention_interval") && (type == "full_attention") != ((layer.number + 1) % interval == 0))
-      reader.fail("full_attention_interval", "is " + std::to_string(interval) +
-                                                 ", which \"layer_types\" contradicts at layer " +
-                                                 std::to_string(layer.number));
   }
 }
 
