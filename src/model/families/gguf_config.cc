@@ -5,6 +5,7 @@
 // are there. What only one family has is translated in its own file.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "model/families/family.h"
@@ -225,17 +226,21 @@ class Translator {
 
   // Layers that are there must be what nextn_predict_layers says they are, or the last ones of the model would be lost.
   Status check_prediction_layers(int n_blocks) const {
-    for (int l = file_.n_layers(); l < n_blocks; ++l) {
-      const std::string block = "blk." + std::to_string(l) + ".";
-      bool any = false, marked = false;
-      for (const formats::TensorInfo& tensor : file_.catalog.tensors()) {
-        any |= tensor.name.starts_with(block);
-        marked |= tensor.name.starts_with(block + "nextn.");
-      }
-      if (any && !marked)
+    std::vector<bool> there(static_cast<size_t>(n_blocks), false), marked = there;
+    for (const formats::TensorInfo& tensor : file_.catalog.tensors()) {
+      size_t layer = 0, at = 4;
+      if (!tensor.name.starts_with("blk.")) continue;
+      for (; at < std::min<size_t>(tensor.name.size(), 9) && std::isdigit(static_cast<unsigned char>(tensor.name[at]));
+           ++at)
+        layer = 10 * layer + static_cast<size_t>(tensor.name[at] - '0');
+      if (layer >= there.size()) continue;
+      there[layer] = true;
+      if (tensor.name.compare(at, 7, ".nextn.") == 0) marked[layer] = true;
+    }
+    for (size_t l = static_cast<size_t>(file_.n_layers()); l < there.size(); ++l)
+      if (there[l] && !marked[l])
         return file_.wrong("nextn_predict_layers",
                            "but layer " + std::to_string(l) + " has no nextn.* tensors: it is a layer like the others");
-    }
     return {};
   }
 
