@@ -28,8 +28,14 @@ void Engine::admit() {
   tend_prefixes();
   scheduler_->admit(
       *cache_, [this](const auto& waiting) { return pick(waiting); }, [this](Sequence& sequence) { start(sequence); });
-  int64_t positions = 0;
-  for (const auto& sequence : scheduler_->running()) positions += sequence->n_computed;
+  int64_t positions = 0, to_compute = 0;
+  const auto add = [&](const std::shared_ptr<Sequence>& sequence) {
+    positions += sequence->n_computed;
+    to_compute += std::max<int64_t>(0, sequence->n_prompt() - sequence->n_computed);
+  };
+  std::for_each(scheduler_->running().begin(), scheduler_->running().end(), add);
+  std::for_each(scheduler_->waiting().begin(), scheduler_->waiting().end(), add);
+  pacing_->waiting(to_compute, spec().n_layers());
   metrics_.running.set(static_cast<int64_t>(scheduler_->running().size()));
   metrics_.waiting.set(static_cast<int64_t>(scheduler_->waiting().size()));
   metrics_.positions.set(positions);

@@ -10,6 +10,8 @@ constexpr double kNew = 0.25;       // weight of the newest measurement
 // Where even the fewest rows take longer than a slice, some more cost little.
 constexpr double kAboutTheSame = 1.3;
 
+constexpr double kRelief = 4;  // seconds of prompts for which the share doubles
+
 void blend(double& value, double sample, bool first) { value = first ? sample : value + kNew * (sample - value); }
 
 }  // namespace
@@ -17,6 +19,10 @@ void blend(double& value, double sample, bool first) { value = first ? sample : 
 Pacing::Pacing(double prefill_share, int64_t max_rows) : prefill_share_(prefill_share) {
   for (int64_t rows = std::min(kLeastRows, max_rows); rows < max_rows; rows *= 2) sizes_.push_back({rows, 0, false});
   sizes_.push_back({max_rows, 0, false});
+}
+
+void Pacing::waiting(int64_t rows, int n_layers) {
+  pressure_ = 1 + static_cast<double>(rows) * seconds_per_row(n_layers) / kRelief;
 }
 
 void Pacing::decoded(double seconds) { blend(decode_seconds_, seconds, decode_seconds_ == 0); }

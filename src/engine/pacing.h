@@ -2,7 +2,8 @@
 //
 // While nobody decodes, a prefill pass takes as many rows as the plan allows and runs through. While somebody does, a
 // step is a decode pass and then a slice of the prefill pass: a few layers of a few hundred rows, which should take no
-// longer than `prefill_share` times the decode pass. What a layer takes with so many rows is measured as it happens.
+// longer than `prefill_share` times the decode pass: more when prompts pile up, or they would pile up for ever. What a
+// layer takes with so many rows is measured as it happens.
 // This steers time only, never a result. Thread-safety: the engine's thread only. Allocates nothing after construction.
 #pragma once
 
@@ -17,6 +18,8 @@ class Pacing {
   /// `max_rows`: of a prefill pass.
   Pacing(double prefill_share, int64_t max_rows);
 
+  /// So many rows of prompts are still to be computed, by whoever has been let in or waits.
+  void waiting(int64_t rows, int n_layers);
   /// A decode pass took so long.
   void decoded(double seconds);
   /// A layer of a prefill pass with so many rows took so long.
@@ -35,12 +38,13 @@ class Pacing {
     double seconds = 0;  ///< of a layer with so many rows
     bool measured = false;
   };
-  double slice() const { return prefill_share_ * decode_seconds_; }
+  double slice() const { return prefill_share_ * decode_seconds_ * pressure_; }
   size_t size_of(int64_t rows) const;
   double expected(int64_t rows) const;
 
   double prefill_share_;
   double decode_seconds_ = 0;
+  double pressure_ = 1;
   std::vector<Size> sizes_;  // ascending
 };
 

@@ -51,6 +51,15 @@ TEST(Pacing, WhatWasNotMeasuredIsExpectedFromItsNeighbour) {
   EXPECT_EQ(pacing.pass_rows(true), 128);  // 25 ms expected; 45 ms for 256
 }
 
+TEST(Pacing, PromptsThatPileUpGetMore) {
+  Pacing pacing = measured(0.5, 0.080);
+  EXPECT_FALSE(pacing.fits(256, layer_seconds(256)));
+  pacing.waiting(4000, 12);  // 5.75 s of them
+  EXPECT_TRUE(pacing.fits(256, layer_seconds(256)));
+  pacing.waiting(0, 12);
+  EXPECT_FALSE(pacing.fits(256, layer_seconds(256)));
+}
+
 TEST(Pacing, ARowCostsWhatItCostsInTheBestPass) {
   EXPECT_DOUBLE_EQ(measured(1, 0.010).seconds_per_row(12), 12 * layer_seconds(512) / 512);
   EXPECT_EQ(Pacing(1, 512).seconds_per_row(12), 0);
