@@ -95,6 +95,7 @@ extern const TensorNames kGgufNames;         ///< likewise for GGUF
 struct GgufFile {
   const formats::TensorCatalog& catalog;
   std::string architecture;
+  std::string source;  ///< for messages
   mutable std::set<std::string, std::less<>> read = {};
 
   const Json* find(std::string_view key) const;

@@ -43,9 +43,8 @@ bool GgufFile::has(std::string_view tensor, int layer) const {
 
 Error GgufFile::wrong(std::string_view key, const std::string& what) const {
   const Json* value = find(key);
-  return {ErrorCode::kInvalidModel, catalog.files().front().path() + ": \"" + architecture + "." + std::string(key) +
-                                        "\" is " + (value != nullptr ? value->dump().substr(0, 120) + ", " : "") +
-                                        what};
+  return {ErrorCode::kInvalidModel, source + ": \"" + architecture + "." + std::string(key) + "\" is " +
+                                        (value != nullptr ? value->dump().substr(0, 120) + ", " : "") + what};
 }
 
 void GgufFile::copy(std::string_view key, std::string_view name, Json& config) const {
@@ -411,7 +410,7 @@ Result<Json> config_from_gguf(const formats::TensorCatalog& catalog, const std::
   const Json* architecture = catalog.metadata().find_value("general.architecture");
   if (architecture == nullptr || !architecture->is_string())
     return Error{ErrorCode::kInvalidModel, source + ": the GGUF metadata has no general.architecture"};
-  return Translator({catalog, architecture->as_string()}).run();
+  return Translator({catalog, architecture->as_string(), source}).run();
 }
 
 }  // namespace colibri::model
