@@ -75,6 +75,7 @@ def add_plain_vocabulary(writer, vocab_size):
     """The alphabet of byte-level BPE and as many made-up tokens as are missing: enough to load, for models of random weights."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     alphabet = [chr(b) for b in plain] + [chr(256 + i) for i in range(256 - len(plain))]
+    alphabet.append(alphabet[0] + alphabet[1])  # what the one merge makes
     tokens = alphabet + [f"<t{i}>" for i in range(vocab_size - len(alphabet))]
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")

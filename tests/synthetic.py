@@ -26,6 +26,7 @@ def pair(key, value):
 def metadata(layers, experts, width):
     letters = [*range(33, 127), *range(161, 173), *range(174, 512)][:256]
     tokens = [chr(c) for c in letters]
+    tokens.append(tokens[0] + tokens[1])  # what the one merge makes
     tokens += [f"<t{i}>" for i in range(VOCAB - len(tokens))]
     own = {"block_count": layers, "context_length": 8192, "embedding_length": HIDDEN, "feed_forward_length": width,
            "attention.head_count": HEADS, "attention.head_count_kv": KV_HEADS, "attention.key_length": HEAD_DIM,

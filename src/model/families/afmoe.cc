@@ -60,10 +60,7 @@ Result<ModelSpec> read_config(ConfigReader& reader) {
 // llama.cpp always scales the embeddings.
 Status translate_gguf(const GgufFile& file, Json& config) {
   config.set("mup_enabled", true);
-  if (file.find("attention.sliding_window_pattern") != nullptr &&
-      file.find("attention.sliding_window_pattern")->is_array())
-    config.set("layer_types",
-               file.layer_types("attention.sliding_window_pattern", "sliding_attention", "full_attention"));
+  file.copy_windows("global_attn_every_n_layers", config);
   return {};
 }
 

@@ -95,6 +95,7 @@ extern const TensorNames kGgufNames;         ///< likewise for GGUF
 struct GgufFile {
   const formats::TensorCatalog& catalog;
   std::string architecture;
+  std::string source;  ///< for messages
   mutable std::set<std::string, std::less<>> read = {};
 
   const Json* find(std::string_view key) const;
@@ -106,6 +107,8 @@ struct GgufFile {
   /// kInvalidModel: the key, its value and what is wrong with it.
   Error wrong(std::string_view key, const std::string& what) const;
   void copy(std::string_view key, std::string_view name, Json& config) const;
+  /// attention.sliding_window_pattern: a list, or after how many layers one without a window comes.
+  void copy_windows(std::string_view interval_key, Json& config) const;
   /// A list for layer_types: `yes` where the layer's entry is not 0.
   Json layer_types(std::string_view key, std::string_view yes, std::string_view no) const;
   /// A short F32 tensor as a list of positive numbers; null when there is none.

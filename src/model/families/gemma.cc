@@ -143,6 +143,7 @@ Status translate_gemma3(const GgufFile& file, Json& config) {
   config.set("query_pre_attn_scalar", file.n_layers() == 62 ? file.number_or("embedding_length", 0) / heads
                                                             : file.number_or("attention.key_length", 256));
   file.copy("rope.freq_base_swa", "rope_local_base_freq", config);
+  file.copy_windows("sliding_window_pattern", config);
   return {};
 }
 

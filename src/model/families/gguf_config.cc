@@ -43,13 +43,21 @@ bool GgufFile::has(std::string_view tensor, int layer) const {
 
 Error GgufFile::wrong(std::string_view key, const std::string& what) const {
   const Json* value = find(key);
-  return {ErrorCode::kInvalidModel, catalog.files().front().path() + ": \"" + architecture + "." + std::string(key) +
-                                        "\" is " + (value != nullptr ? value->dump().substr(0, 120) + ", " : "") +
-                                        what};
+  return {ErrorCode::kInvalidModel, source + ": \"" + architecture + "." + std::string(key) + "\" is " +
+                                        (value != nullptr ? value->dump().substr(0, 120) + ", " : "") + what};
 }
 
 void GgufFile::copy(std::string_view key, std::string_view name, Json& config) const {
   if (const Json* value = find(key)) config.set(std::string(name), *value);
+}
+
+void GgufFile::copy_windows(std::string_view interval_key, Json& config) const {
+  const Json* pattern = find("attention.sliding_window_pattern");
+  if (pattern == nullptr) return;
+  if (pattern->is_array())
+    config.set("layer_types", layer_types("attention.sliding_window_pattern", "sliding_attention", "full_attention"));
+  else
+    config.set(std::string(interval_key), *pattern);
 }
 
 Json GgufFile::layer_types(std::string_view key, std::string_view yes, std::string_view no) const {
@@ -174,8 +182,7 @@ constexpr auto kUnusedKeys = std::to_array<std::string_view>(
     {"vocab_size", "rope.scaling.finetuned", "rope.dimension_sections", "tensor_data_layout", "pooling_type",
      "expert_shared_feed_forward_length", "expert_chunk_feed_forward_length", "attention.value_length",
      "attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "rope.freq_base_swa",
-     "attention.sliding_window_pattern", "attention.recurrent_layers", "full_attention_interval",
-     "leading_dense_block_count", "interleave_moe_layer_step", "ssm.dt_b_c_rms", "n_deepstack_layers"});
+     "leading_dense_block_count", "ssm.dt_b_c_rms", "n_deepstack_layers"});
 
 // Those with an entry for each layer, where they are lists.
 constexpr auto kPerLayer =
@@ -217,7 +224,7 @@ class Translator {
       return file_.wrong("nextn_predict_layers", "expected fewer than the layers in block_count");
     COLIBRI_TRY(check_prediction_layers(static_cast<int>(count->as_int())));
     for (const std::string_view key : kPerLayer) {
-      const Json* list = file_.find(key);
+      const Json* list = file_.catalog.metadata().find_value(arch_ + "." + std::string(key));
       if (list != nullptr && list->is_array() && list->as_array().size() != static_cast<size_t>(count->as_int()))
         return file_.wrong(key, "expected an entry for each of the " + count->dump() + " layers");
     }
@@ -279,7 +286,7 @@ class Translator {
   // An entry per layer means that some layers have none, or heads of another size.
   Status translate_heads() {
     double kv_heads = file_.number_or("attention.head_count_kv", 0);
-    const bool by_kind = file_.find("attention.sliding_window_pattern") != nullptr;
+    const bool by_kind = arch_ == "gemma4" || arch_ == "mimo2";  // with a window or without
     for (int l = 0; l < file_.n_layers(); ++l) {
       const double own = file_.number_at("attention.head_count_kv", l);
       if (kv_heads == 0) kv_heads = own;
@@ -403,7 +410,7 @@ Result<Json> config_from_gguf(const formats::TensorCatalog& catalog, const std::
   const Json* architecture = catalog.metadata().find_value("general.architecture");
   if (architecture == nullptr || !architecture->is_string())
     return Error{ErrorCode::kInvalidModel, source + ": the GGUF metadata has no general.architecture"};
-  return Translator({catalog, architecture->as_string()}).run();
+  return Translator({catalog, architecture->as_string(), source}).run();
 }
 
 }  // namespace colibri::model
