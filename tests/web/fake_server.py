@@ -12,6 +12,7 @@ import json
 import math
 import random
 import re
+import socket
 import struct
 import sys
 import threading
@@ -518,12 +519,22 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, port=0):
         super().__init__(("127.0.0.1", port), Handler)
         self.block_on_close = False  # streams end when the browser hangs up
-        self.state = State()
+        self.state, self.connections = State(), []
         self.url = f"http://127.0.0.1:{self.server_address[1]}/"
+
+    def get_request(self):
+        connection, address = super().get_request()
+        self.connections.append(connection)
+        return connection, address
 
     def stop(self):
         self.shutdown()
         self.server_close()
+        for connection in self.connections:  # those that the browser keeps would still be answered
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it has gone
 
     def handle_error(self, *_):  # browsers hang up
         pass
