@@ -104,19 +104,25 @@ int32_t type_of(const GgufVocabulary& vocabulary, size_t id) {
   return is_end ? kControl : type;
 }
 
-/// Without merges text would come out as single characters, which no model with longer tokens was trained on.
-Status check_merges(const GgufVocabulary& vocabulary, const std::vector<MergeRule>& usable) {
-  if (!usable.empty()) return {};
+/// Without merges text would come out as single characters, which no model with longer tokens was trained on. Merges
+/// that make no token have the same effect, but files made to measure with hold some: see note_about_merges().
+Status check_merges(const GgufVocabulary& vocabulary) {
+  if (!vocabulary.merges.empty()) return {};
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const std::string& text = vocabulary.tokens[id];
     const auto n_characters = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; });
-    if (type_of(vocabulary, id) != kNormal || n_characters < 2) continue;
-    const std::string n = std::to_string(vocabulary.merges.size());
-    return invalid((vocabulary.merges.empty() ? "tokenizer.ggml.merges is missing or empty"
-                                              : "none of the " + n + " tokenizer.ggml.merges makes a token") +
-                   ", but token " + std::to_string(id) + " has several characters: convert the model again");
+    if (type_of(vocabulary, id) == kNormal && n_characters > 1)
+      return invalid("tokenizer.ggml.merges is missing or empty, but token " + std::to_string(id) +
+                     " has several characters: convert the model again");
   }
   return {};
+}
+
+std::string note_about_merges(const GgufVocabulary& vocabulary, const std::vector<MergeRule>& usable) {
+  if (vocabulary.merges.empty() || !usable.empty()) return {};
+  return "none of the " + std::to_string(vocabulary.merges.size()) +
+         " tokenizer.ggml.merges makes a token: text is cut into single characters; if the model is not one to measure "
+         "with, convert it again";
 }
 
 /// Control and unknown tokens are special, user-defined ones are found in text but print.
@@ -199,7 +205,7 @@ Result<std::unique_ptr<Tokenizer::Tables>> build_merges(const GgufVocabulary& vo
   COLIBRI_ASSIGN(auto tokens, read_tokens(vocabulary.tokens));
   COLIBRI_ASSIGN(auto rules, read_merges(vocabulary.merges));
   drop_foreign_merges(tokens, rules);
-  COLIBRI_TRY(check_merges(vocabulary, rules));
+  COLIBRI_TRY(check_merges(vocabulary));
   BpeOptions options;
   options.byte_level = !pre->characters;
   options.byte_fallback = pre->characters;
@@ -218,6 +224,7 @@ Result<std::unique_ptr<Tokenizer::Tables>> build_merges(const GgufVocabulary& vo
   COLIBRI_ASSIGN(tables->pre_tokenizer, PreTokenizer::isolating(pre->patterns, !pre->characters));
   tables->decoder = pre->characters ? sentencepiece_decoder(0) : Decoder::byte_level();
   COLIBRI_TRY(set_both_ends(vocabulary, {.add_bos = pre->add_bos}, *tables));
+  tables->note = note_about_merges(vocabulary, rules);
   if (name.empty()) {
     tables->note =
         "tokenizer.ggml.pre is missing: text is cut as \"default\" says, which may not be how the model was trained; "

@@ -117,14 +117,14 @@ GgufVocabulary as_gguf(const TokenizerCase& one, const std::string& pre) {
   return out;
 }
 
-TEST(Tokenizer, AGgufVocabularyOfLongTokensNeedsMergesThatMakeThem) {
+TEST(Tokenizer, AGgufVocabularyOfLongTokensNeedsMergesAndSaysWhenTheyMakeNone) {
   GgufVocabulary vocabulary;
   vocabulary.model = "gpt2";
   vocabulary.pre = "qwen2";
   vocabulary.tokens = {"a", "b", "ab"};
   const auto error = [&] {
     const auto tokenizer = Tokenizer::from_gguf(vocabulary, "file.gguf");
-    return tokenizer.ok() ? "" : tokenizer.error().message;
+    return tokenizer.ok() ? tokenizer->note() : tokenizer.error().message;
   };
   EXPECT_NE(error().find("file.gguf: tokenizer.ggml.merges is missing"), std::string::npos) << error();
   vocabulary.merges = {"z q"};
