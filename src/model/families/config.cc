@@ -42,11 +42,6 @@ bool same(const Json& a, const Json& b) {
   return a == b;
 }
 
-std::string in_words(double number) {
-  const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
-  return whole ? std::to_string(static_cast<int64_t>(number)) : Json(number).dump();
-}
-
 // A value for a message: numbers that JSON has no word for by their name, long ones cut.
 std::string brief(const Json& value) {
   if (value.is_number() && std::isnan(value.as_double())) return "NaN";
@@ -56,6 +51,11 @@ std::string brief(const Json& value) {
 }
 
 }  // namespace
+
+Json whole_number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
 
 // In messages about a GGUF file: the key that is in the file.
 std::string ConfigReader::name_of(std::string_view key) const {
@@ -120,7 +120,7 @@ double ConfigReader::number(std::string_view key, const Json& value, double low,
   }
   const double d = value.as_double();
   if (!(d >= low && d <= high)) {
-    fail(key, "is " + brief(value) + ", expected " + in_words(low) + " to " + in_words(high));
+    fail(key, "is " + brief(value) + ", expected " + whole_number(low).dump() + " to " + whole_number(high).dump());
     return low;
   }
   return d;

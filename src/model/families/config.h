@@ -118,6 +118,9 @@ RopeSpec read_rope(ConfigReader& reader, int head_dim, int rotary_dim);
 /// m^2 of YaRN's mscale_all_dim, which latent attention multiplies its scores with; 1 without.
 float yarn_score_factor(ConfigReader& reader);
 
+/// A number as the whole number that it is; others stay as they are.
+Json whole_number(double value);
+
 /// The key of a GGUF file that a key of its translated config is from (families/gguf_config.cc).
 std::string gguf_key_of(const std::string& architecture, std::string_view key);
 

@@ -56,8 +56,7 @@ bool is_one_of(const Json& value, const std::array<std::string_view, N>& names) 
   return value.is_string() && std::find(names.begin(), names.end(), value.as_string()) != names.end();
 }
 
-// ---- what a spec says, as configs would
-// -------------------------------------------------------------------------------
+// What a spec says, as configs would.
 
 const AttentionSpec& first(const ModelSpec& spec) { return spec.attentions.front(); }
 

@@ -98,6 +98,19 @@ Status translate_v2(const GgufFile& file, Json& config) {
   return {};
 }
 
+std::vector<FamilyKeys::Synonym> v3_synonyms() {
+  return {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}};
+}
+
+FamilyKeys v3_keys() {
+  return {.defaults = {{"rms_norm_eps", 1e-6},
+                       {"routed_scaling_factor", 2.5},
+                       {"n_group", 8},
+                       {"topk_group", 4},
+                       {"first_k_dense_replace", 3}},
+          .synonyms = v3_synonyms()};
+}
+
 }  // namespace
 
 extern const Family kDeepseekV2 = {
@@ -109,54 +122,35 @@ extern const Family kDeepseekV2 = {
     .names = &kDeepseekNames,
     .translate_gguf = translate_v2};
 
-extern const Family kDeepseekV3 = {
-    .name = "deepseek_v3",
-    .architectures = {"DeepseekV3ForCausalLM"},
-    .gguf_architecture = "deepseek2",
-    .read_config = read_v3,
-    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
-                          {"routed_scaling_factor", 2.5},
-                          {"n_group", 8},
-                          {"topk_group", 4},
-                          {"first_k_dense_replace", 3}},
-             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
-    .names = &kDeepseekNames};
+extern const Family kDeepseekV3 = {.name = "deepseek_v3",
+                                   .architectures = {"DeepseekV3ForCausalLM"},
+                                   .gguf_architecture = "deepseek2",
+                                   .read_config = read_v3,
+                                   .keys = v3_keys(),
+                                   .names = &kDeepseekNames};
 
-extern const Family kKimiK2 = {
-    .name = "kimi_k2",
-    .architectures = {"DeepseekV3ForCausalLM", "KimiK2ForCausalLM"},
-    .gguf_architecture = "",  // its files say deepseek2
-    .read_config = read_kimi_k2,
-    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
-                          {"routed_scaling_factor", 2.5},
-                          {"n_group", 8},
-                          {"topk_group", 4},
-                          {"first_k_dense_replace", 3}},
-             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
-    .names = &kDeepseekNames};
+extern const Family kKimiK2 = {.name = "kimi_k2",
+                               .architectures = {"DeepseekV3ForCausalLM", "KimiK2ForCausalLM"},
+                               .gguf_architecture = "",  // its files say deepseek2
+                               .read_config = read_kimi_k2,
+                               .keys = v3_keys(),
+                               .names = &kDeepseekNames};
 
-extern const Family kGlm4MoeLite = {
-    .name = "glm4_moe_lite",
-    .architectures = {"Glm4MoeLiteForCausalLM"},
-    .gguf_architecture = "",  // its files say deepseek2
-    .read_config = read_glm_lite,
-    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"routed_scaling_factor", 1.8}},
-             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}},
-             .partial_rotary = true},
-    .names = &kDeepseekNames};
+extern const Family kGlm4MoeLite = {.name = "glm4_moe_lite",
+                                    .architectures = {"Glm4MoeLiteForCausalLM"},
+                                    .gguf_architecture = "",  // its files say deepseek2
+                                    .read_config = read_glm_lite,
+                                    .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"routed_scaling_factor", 1.8}},
+                                             .synonyms = v3_synonyms(),
+                                             .partial_rotary = true},
+                                    .names = &kDeepseekNames};
 
-extern const Family kDeepseekV32 = {
-    .name = "deepseek_v32",
-    .architectures = {"DeepseekV32ForCausalLM"},
-    .gguf_architecture = "",
-    .read_config = read_v32,
-    .keys = {.defaults = {{"rms_norm_eps", 1e-6},
-                          {"routed_scaling_factor", 2.5},
-                          {"n_group", 8},
-                          {"topk_group", 4},
-                          {"first_k_dense_replace", 3}},
-             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
-    .names = &kDeepseekNames};
+extern const Family kDeepseekV32 = {.name = "deepseek_v32",
+                                    .architectures = {"DeepseekV32ForCausalLM"},
+                                    .gguf_architecture = "",
+                                    .read_config = read_v32,
+                                    .keys = v3_keys(),
+                                    .names = &kDeepseekNames};
 
 extern const Family kGlmMoeDsa = {
     .name = "glm_moe_dsa",
@@ -164,7 +158,7 @@ extern const Family kGlmMoeDsa = {
     .gguf_architecture = "",
     .read_config = read_glm_dsa,
     .keys = {.defaults = {{"rms_norm_eps", 1e-5}, {"routed_scaling_factor", 2.5}, {"first_k_dense_replace", 3}},
-             .synonyms = {{"n_routed_experts", "num_local_experts"}, {"num_nextn_predict_layers", "num_mtp_layers"}}},
+             .synonyms = v3_synonyms()},
     .names = &kDeepseekNames};
 
 }  // namespace colibri::model

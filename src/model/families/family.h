@@ -115,9 +115,6 @@ struct GgufFile {
   Result<Json> floats(std::string_view tensor) const;
 };
 
-/// A number of a GGUF file as the whole number that it should be; others stay as they are, for the error.
-Json whole_number(double value);
-
 struct Family {
   std::string_view name;                        ///< model_type
   std::vector<std::string_view> architectures;  ///< architectures[0], in any spelling

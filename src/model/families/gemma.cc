@@ -180,20 +180,24 @@ Status translate_gemma4(const GgufFile& file, Json& config) {
   return {};
 }
 
+FamilyKeys gemma3_keys() {
+  return {.defaults = {{"rms_norm_eps", 1e-6},
+                       {"vocab_size", 262208},
+                       {"num_attention_heads", 8},
+                       {"num_key_value_heads", 4},
+                       {"head_dim", 256},
+                       {"max_position_embeddings", 131072},
+                       {"sliding_window", 4096},
+                       {"rope_theta", 1e6}}};
+}
+
 }  // namespace
 
 extern const Family kGemma3Text = {.name = "gemma3_text",
                                    .architectures = {"Gemma3ForCausalLM"},
                                    .gguf_architecture = "gemma3",
                                    .read_config = read_gemma3,
-                                   .keys = {.defaults = {{"rms_norm_eps", 1e-6},
-                                                         {"vocab_size", 262208},
-                                                         {"num_attention_heads", 8},
-                                                         {"num_key_value_heads", 4},
-                                                         {"head_dim", 256},
-                                                         {"max_position_embeddings", 131072},
-                                                         {"sliding_window", 4096},
-                                                         {"rope_theta", 1e6}}},
+                                   .keys = gemma3_keys(),
                                    .names = &kNames,
                                    .gguf_names = &kGguf,
                                    .translate_gguf = translate_gemma3};
@@ -202,14 +206,7 @@ extern const Family kGemma3 = {.name = "gemma3",
                                .architectures = {"Gemma3ForConditionalGeneration"},
                                .gguf_architecture = "",
                                .read_config = read_gemma3,
-                               .keys = {.defaults = {{"rms_norm_eps", 1e-6},
-                                                     {"vocab_size", 262208},
-                                                     {"num_attention_heads", 8},
-                                                     {"num_key_value_heads", 4},
-                                                     {"head_dim", 256},
-                                                     {"max_position_embeddings", 131072},
-                                                     {"sliding_window", 4096},
-                                                     {"rope_theta", 1e6}}},
+                               .keys = gemma3_keys(),
                                .names = &kNames};
 
 extern const Family kGemma4 = {.name = "gemma4",

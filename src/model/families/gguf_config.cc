@@ -66,11 +66,6 @@ Json GgufFile::layer_types(std::string_view key, std::string_view yes, std::stri
   return types;
 }
 
-Json whole_number(double value) {
-  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
-  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
-}
-
 Result<Json> GgufFile::floats(std::string_view tensor) const {
   const formats::TensorInfo* info = catalog.find(tensor);
   if (info == nullptr) return Json();
