@@ -80,9 +80,11 @@ def tail_targets(rows):
 
 
 def gained(rows):
-    """Of the misses that the order which knows every route saves against the random one, the share that routing saves."""
-    random, routing, offline = (middle(rows, "batching", order=order) for order in ("random", "routing", "offline"))
-    return 100 * (random - routing) / (random - offline) if random and routing and offline and random > offline else None
+    """Of the misses that the better order of those who know beforehand saves against the random one, the share that routing saves."""
+    random, routing, offline, domain = (middle(rows, "batching", order=order) for order in ("random", "routing", "offline", "by domain"))
+    if not (random and routing and offline and domain and random > min(offline, domain)):
+        return None
+    return 100 * (random - routing) / (random - min(offline, domain))
 
 
 def other_targets(rows):

@@ -28,6 +28,7 @@ SHORT = 16  # tokens of a prompt that should not matter
 DEMO = "colibri-tales-14m-q8_0"
 LIMIT = "2500M"  # of memory, where experts are to be streamed
 SUSTAINED = 0.7  # of the rate that the peer's server reaches when it is never idle
+ROOM = 8  # experts of each layer in memory: a quarter of those of the demo model
 DOMAINS = ("bible", "chat", "dictionary", "novels", "python", "stories")
 
 
@@ -298,7 +299,7 @@ def batching(bench):
     path, requests = bench.path(DEMO), bench.sized(192, 48)
     for round_number in range(bench.rounds):
         asks = domain_asks(requests, f"domains {round_number}")
-        grouped = grouping.by_routes(routes_of(bench, path, asks), 8)
+        grouped = grouping.by_routes(routes_of(bench, path, asks), 8, ROOM)
         by_domain = sorted(asks, key=lambda ask: ask.kind)
         for name, order, policy, clients in (("random", asks, "fifo", 8), ("fifo", asks, "fifo", 64), ("routing", asks, "routing", 64),
                                              ("by domain", by_domain, "fifo", 8), ("offline", [asks[n] for n in grouped], "fifo", 8)):

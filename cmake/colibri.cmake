@@ -1,5 +1,8 @@
 # Shared build rules: one set of flags, one way to declare a layer and its tests.
 
+# The kernels ask for -O3 themselves; elsewhere it makes the program larger and nothing faster.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
 add_library(colibri_flags INTERFACE)
 target_include_directories(colibri_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 # -ffp-contract=off: a fused multiply-add appears only where the code says so; results must not depend on the compiler.
@@ -27,16 +30,19 @@ endif()
 find_package(Threads REQUIRED)
 target_link_libraries(colibri_flags INTERFACE Threads::Threads)
 
-# For files whose speed nobody waits for, while they wait for the compiler: tests, the command line, replays.
-add_library(colibri_light INTERFACE)
-if(COLIBRI_SANITIZE)
-  target_compile_options(colibri_light INTERFACE -O0)
-else()
-  target_compile_options(colibri_light INTERFACE $<$<NOT:$<CONFIG:Debug>>:-O1>)
-endif()
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(colibri_light INTERFACE ${false_alarms_at_o1})
-endif()
+# For files whose speed nobody waits for: tests and replays (light: quick to compile), the program's own parts (small).
+function(colibri_optimization name level)
+  add_library(${name} INTERFACE)
+  if(COLIBRI_SANITIZE)
+    set(level -O0)
+  endif()
+  target_compile_options(${name} INTERFACE $<$<NOT:$<CONFIG:Debug>>:${level}>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${name} INTERFACE ${false_alarms_at_o1})
+  endif()
+endfunction()
+colibri_optimization(colibri_light -O1)
+colibri_optimization(colibri_small -Os)
 
 # Precompiled headers: one for the test programs, in sanitizer builds one for the layers too. The layers of other builds, and
 # everything in builds with a compiler cache (which cannot store what used one), do without and show what lacks an #include.

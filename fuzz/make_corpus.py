@@ -636,10 +636,47 @@ def constraint_seeds():
         yield name, json.dumps(document).encode() + b"\n" + choices
 
 
+# --- request ----------------------------------------------------------------------------------------------------------
+
+def request_seeds():
+    user = {"role": "user", "content": "Hi"}
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}
+    tool = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+    schema = {"type": "json_schema", "json_schema": {"name": "s", "strict": True, "schema": {"type": "object"}}}
+    bodies = {
+        "chat": {"model": "m", "messages": [{"role": "system", "content": "Be"}, user]},
+        "chat_parts": {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]}]},
+        "chat_options": {"messages": [user], "n": 2, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "seed": 7, "stop": ["a", ""],
+                         "logit_bias": {"12": -100, "x": 1}, "logprobs": True, "top_logprobs": 5, "stream": True, "stream_options": {"include_usage": True},
+                         "max_tokens": 5, "max_completion_tokens": 4, "presence_penalty": 2, "frequency_penalty": -2, "user": "u", "cache_salt": "s"},
+        "chat_tools": {"messages": [user, {"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": "2"}],
+                       "tools": [tool], "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": False},
+        "chat_schema": {"messages": [user], "response_format": schema, "reasoning_effort": "low", "chat_template_kwargs": {"enable_thinking": False}},
+        "completion": {"prompt": ["a", "b"], "echo": True, "logprobs": 3, "max_tokens": 0, "suffix": None},
+        "completion_ids": {"prompt": [[1, 2], [3]], "best_of": 1, "ignore_eos": True, "json_schema": {"type": "array"}},
+        "messages": {"max_tokens": 9, "system": [{"type": "text", "text": "Be", "cache_control": {"type": "ephemeral"}}], "messages": [user, {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "t", "signature": ""}, {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "2"}], "is_error": True}]}],
+            "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+            "thinking": {"type": "enabled", "budget_tokens": 1024}, "stop_sequences": ["x"], "metadata": {"user_id": "u"}},
+        "responses": {"input": [{"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be"}]}, {"type": "function_call", "call_id": "c", "name": "f",
+                      "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": "2"}], "instructions": "i", "text": {"format": {"type": "json_object"}},
+                      "reasoning": {"effort": "low"}, "tools": [{"type": "function", "name": "f", "parameters": {}}], "max_output_tokens": 3},
+        "responses_text": {"input": "Hi", "store": True, "previous_response_id": "r"},
+        "wrong_types": {"messages": {}, "prompt": 1.5, "input": None, "max_tokens": "9", "n": -1, "stop": 3, "temperature": "hot", "tools": [1], "logit_bias": []},
+        "huge_numbers": {"messages": [user], "max_tokens": 1 << 63, "seed": -1 << 63, "top_k": 1e300, "temperature": -1e-300, "logit_bias": {"99999999999": 1e308}},
+    }
+    for name, body in bodies.items():
+        yield name, json.dumps(body).encode()
+    yield "no_object", b"[]"
+    yield "deep", b'{"messages": ' + b"[" * 200 + b"]" * 200 + b"}"
+    yield "bad_utf8", b'{"prompt": "\xff"}'
+
+
 TARGETS = {"blocks": blocks_seeds, "json": json_seeds, "safetensors": safetensors_seeds, "gguf": gguf_seeds, "tokenizer_json": tokenizer_json_seeds,
            "gguf_vocabulary": gguf_vocabulary_seeds, "sentencepiece": sentencepiece_seeds,
            "tiktoken": tiktoken_seeds, "tekken": tekken_seeds, "chat_template": chat_template_seeds, "stop": stop_seeds, "constraint": constraint_seeds, "answer": answer_seeds,
-           "config_json": config_json_seeds, "quantisation": quantisation_seeds, "prefix_file": prefix_file_seeds}
+           "config_json": config_json_seeds, "quantisation": quantisation_seeds, "prefix_file": prefix_file_seeds, "request": request_seeds}
 
 if __name__ == "__main__":
     for target, seeds in TARGETS.items():

@@ -58,6 +58,19 @@ FrontDoor::FrontDoor(const Router& router, const ApiKeys& keys, DoorRules rules)
       rules_(std::move(rules)),
       limits_(rules_.requests_at_a_time, rules_.requests_per_minute) {}
 
+// The last address that no trusted proxy has; what stands before it is the client's own word.
+void FrontDoor::name_client(HttpRequest& head) const {
+  if (!contains(rules_.trusted_proxies, head.client)) return;
+  for (auto header = head.headers.rbegin(); header != head.headers.rend(); ++header) {
+    if (header->first != "x-forwarded-for") continue;
+    for (const std::string& address : forwarded_from(header->second)) {
+      if (!is_address(address)) return;
+      head.client = address;
+      if (!contains(rules_.trusted_proxies, address)) return;
+    }
+  }
+}
+
 std::optional<ApiError> FrontDoor::check_host(const HttpRequest& head, bool http10) const {
   const size_t hosts = count_hosts(head);
   if (hosts == 0 && http10) return std::nullopt;
@@ -130,6 +143,7 @@ FrontDoor::Entry FrontDoor::enter(HttpRequest& head, bool http10) {
     entry.answer = router_.error(head.path, error);
     return entry;
   };
+  name_client(head);
   if (const auto error = check_host(head, http10)) return refuse(*error);
   const Router::Found found = router_.find(head.method, head.path);
   const bool asks_server = head.method == "OPTIONS" && head.path == "*";

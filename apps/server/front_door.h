@@ -1,8 +1,9 @@
 // Decides, when the head of a request has arrived and before its body is read, whether it may come in.
 //
-// In this order: the Host is ours, the path exists and knows the method, a page's Origin is ours, the API key is right,
-// the server is not ending, the client has not too much running. Called by every connection, from any thread; the
-// router and the rules do not change while it runs, the keys may (ApiKeys).
+// Behind a proxy that is trusted, the client is the one that the proxy names. Then, in this order: the Host is ours,
+// the path exists and knows the method, a page's Origin is ours, the API key is right, the server is not ending, the
+// client has not too much running. Called by every connection, from any thread; the router and the rules do not change
+// while it runs, the keys may (ApiKeys).
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,9 @@
 namespace colibri::server {
 
 struct DoorRules {
-  std::vector<std::string> allowed_hosts;               ///< besides addresses and localhost; lower case, "*": any
-  std::vector<std::string> cors_origins;                ///< as browsers send them: https://chat.example
+  std::vector<std::string> allowed_hosts;    ///< besides addresses and localhost; lower case, "*": any
+  std::vector<std::string> trusted_proxies;  ///< addresses, "unix": who comes through the server's UNIX socket
+  std::vector<std::string> cors_origins;     ///< as browsers send them: https://chat.example
   int requests_at_a_time = 0, requests_per_minute = 0;  ///< of one client; 0: no limit
 };
 
@@ -42,6 +44,7 @@ class FrontDoor {
   const Router& router() const { return router_; }
 
  private:
+  void name_client(HttpRequest& head) const;
   std::optional<ApiError> check_host(const HttpRequest& head, bool http10) const;
   std::optional<ApiError> check_origin(const HttpRequest& head, Headers& headers) const;
   std::optional<ApiError> check_key(HttpRequest& head, Access access) const;

@@ -170,6 +170,18 @@ bool is_address(const std::string& name) {
          inet_pton(AF_INET6, name.substr(0, name.find('%')).c_str(), bytes.data()) == 1;
 }
 
+std::vector<std::string> forwarded_from(std::string_view list) {
+  std::vector<std::string> hosts;
+  for (bool more = true; more;) {
+    const size_t comma = list.rfind(',');
+    more = comma != list.npos;
+    const std::string one(trimmed(list.substr(more ? comma + 1 : 0)));
+    list = list.substr(0, more ? comma : 0);
+    hosts.push_back(is_address(one) ? one : host_name(one).value_or(one));
+  }
+  return hosts;
+}
+
 bool is_loopback_name(std::string_view name) { return name == "localhost" || name.ends_with(".localhost"); }
 
 bool is_good_request_id(std::string_view id) {

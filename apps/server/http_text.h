@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "http.h"
 
@@ -29,6 +30,9 @@ std::optional<std::string> host_name(std::string_view host);
 /// Whether it is an IPv4 or IPv6 address: nobody can make a page's own name point to such a Host (DNS rebinding).
 bool is_address(const std::string& name);
 bool is_loopback_name(std::string_view name);
+
+/// What an X-Forwarded-For header lists, the last (nearest) first; addresses without brackets and ports.
+std::vector<std::string> forwarded_from(std::string_view list);
 
 /// Whether a client's request id may be used: 1 to 128 letters, digits, and . _ - : + = / @
 bool is_good_request_id(std::string_view id);

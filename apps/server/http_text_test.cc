@@ -69,6 +69,14 @@ TEST(Lists, KnowTheirTokens) {
   EXPECT_EQ(chunk_of(std::string(26, 'x')), "1a\r\n" + std::string(26, 'x') + "\r\n");
 }
 
+TEST(Lists, OfForwardersBeginAtTheNearest) {
+  using List = std::vector<std::string>;
+  EXPECT_EQ(forwarded_from("1.2.3.4"), (List{"1.2.3.4"}));
+  EXPECT_EQ(forwarded_from("made up, 2001:db8::1 ,[2001:db8::2]:443,5.6.7.8:90"),
+            (List{"5.6.7.8", "2001:db8::2", "2001:db8::1", "made up"}));
+  EXPECT_EQ(forwarded_from(","), (List{"", ""}));
+}
+
 Route route(const char* method, const char* path) {
   Route made;
   made.method = method;

@@ -54,6 +54,7 @@ DoorRules rules_of(const ServerSettings& settings) {
   for (std::string& host : rules.allowed_hosts) {
     if (const auto name = host_name(host)) host = *name;
   }
+  rules.trusted_proxies = settings.trusted_proxy;
   rules.cors_origins = settings.cors_origin;
   rules.requests_at_a_time = settings.client_requests;
   rules.requests_per_minute = settings.client_rate;

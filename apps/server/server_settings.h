@@ -17,7 +17,7 @@ struct ServerSettings {
   int http_threads = 0;
   std::string api_key_file;
   bool insecure = false;
-  std::vector<std::string> cors_origin, allowed_host;
+  std::vector<std::string> cors_origin, allowed_host, trusted_proxy;
   uint64_t max_body_bytes = 0;
   int max_connections = 0;
   int header_timeout_s = 0, body_timeout_s = 0, idle_timeout_s = 0, write_timeout_s = 0, drain_timeout_s = 0;

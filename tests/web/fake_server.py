@@ -317,7 +317,7 @@ def metrics(step):
     }
     values |= {
         f'memory_planned_bytes{{purpose="{purpose}"}}': int(gib * GIB)
-        for purpose, gib in [("dense", 1.3), ("experts", 5.2), ("kv", 0.75), ("workspace", 0.35), ("rest", 0.05)]
+        for purpose, gib in [("dense", 1.3), ("experts", 5.2), ("kv", 0.75), ("prefixes", 0.5), ("workspace", 0.35), ("rest", 0.05)]
     }
     values |= {
         f'step_cause_seconds_total{{cause="{cause}"}}': seconds

@@ -59,6 +59,7 @@ const list = (pairs) =>
 const parts = {
   dense: "Dense weights",
   kv: "Keys and values",
+  prefixes: "Prefixes",
   workspace: "Workspace",
   rest: "Rest",
   experts: "Experts"
@@ -95,8 +96,7 @@ function drawPlan(metrics, props) {
             all > 0       ? `${count(resident)} of ${count(all)} (${percent(resident / all, 0)})` :
                             count(resident)
       ],
-      ["Room for experts", count(total(metrics, "expert_slots"))],
-      ["Weights per token", props?.plan?.bytes_per_token ? bytes(props.plan.bytes_per_token) : null]
+      ["Room for experts", count(total(metrics, "expert_slots"))]
     ])
   ];
 }
