@@ -287,6 +287,9 @@ COLIBRI_API colibri_status colibri_engine_metrics(const colibri_engine* engine, 
 enum { COLIBRI_ON_DISK = 0, COLIBRI_IN_MEMORY = 1, COLIBRI_BEING_READ = 2 };
 COLIBRI_API colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* activations,
                                                   uint8_t* residency, size_t n, colibri_error* error);
+/* The decoder layer, counted from 0, of each of those rows: `layers` has n_moe_layers elements. */
+COLIBRI_API colibri_status colibri_engine_moe_layers(const colibri_engine* engine, int32_t* layers,
+                                                     colibri_error* error);
 /* Writes computed prefixes that are not on the disk yet, where prefix_folder is set; blocks. */
 COLIBRI_API colibri_status colibri_engine_save_prefixes(colibri_engine* engine, colibri_error* error);
 

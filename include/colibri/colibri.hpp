@@ -587,6 +587,13 @@ class Engine {
     if (status != COLIBRI_OK) return detail::take(status, error);
     return {};
   }
+  /// The decoder layer, from 0, of each of those rows.
+  std::vector<int32_t> moe_layers() const {
+    std::vector<int32_t> layers(static_cast<size_t>(info().n_moe_layers));
+    colibri_error error{};
+    const bool told = colibri_engine_moe_layers(handle_.get(), layers.data(), &error) == COLIBRI_OK;
+    return told ? layers : std::vector<int32_t>();
+  }
   Status save_prefixes() {
     colibri_error error{};
     const colibri_status status = colibri_engine_save_prefixes(handle_.get(), &error);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "colibri/colibri.h"
 
@@ -171,6 +172,47 @@ TEST_F(CApi, AfterTheEndTheEndIsGivenAgain) {
   EXPECT_EQ(event.kind, COLIBRI_EVENT_END);
   EXPECT_STREQ(event.finish_reason, "length");
   colibri_sequence_free(sequence);
+}
+
+TEST_F(CApi, ExpertsAreToldByTheirDecoderLayers) {
+  const auto layers_of = [](const std::string& family, size_t n) {
+    const std::string path = COLIBRI_SOURCE_DIR "/tests/data/checkpoints/" + family;
+    colibri_engine* engine = nullptr;
+    EXPECT_EQ(colibri_open(path.c_str(), nullptr, &engine, nullptr), COLIBRI_OK) << path;
+    std::vector<int32_t> layers(n, -1);
+    EXPECT_EQ(colibri_engine_moe_layers(engine, layers.data(), nullptr), COLIBRI_OK);
+    colibri_close(engine);
+    return layers;
+  };
+  EXPECT_EQ(layers_of("qwen3_moe", 3), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(layers_of("glm_moe_dsa", 2), (std::vector<int32_t>{1, 2}));
+  EXPECT_EQ(layers_of("qwen2_moe", 2), (std::vector<int32_t>{1, 3}));  // every second one
+  EXPECT_EQ(colibri_engine_moe_layers(engine_, nullptr, &error_), COLIBRI_USAGE);
+}
+
+// As a server that sends log probabilities needs them: the tokens of a text, joined, are the text.
+TEST(CApiText, TheBytesOfTokensMakeTheText) {
+  colibri_text* text = nullptr;
+  ASSERT_EQ(colibri_text_open(COLIBRI_SOURCE_DIR "/models/colibri-tales-14m-q8_0.gguf", nullptr, &text, nullptr),
+            COLIBRI_OK);
+  const std::string all = "Once upon a t\xc3\xadme \xf0\x9f\x90\xa6!";
+  colibri_ids ids{};
+  ASSERT_EQ(colibri_tokenize(text, all.data(), all.size(), 0, &ids, nullptr), COLIBRI_OK);
+  std::string joined;
+  colibri_string bytes{};
+  for (size_t i = 0; i < ids.size; ++i) {
+    ASSERT_EQ(colibri_token_bytes(text, ids.data[i], &bytes, nullptr), COLIBRI_OK);
+    joined.append(bytes.data, bytes.size);
+    colibri_string_free(&bytes);
+  }
+  EXPECT_EQ(joined, all);
+  colibri_error error{};
+  for (const int32_t outside : {-1, 4096, 1 << 30}) {
+    EXPECT_EQ(colibri_token_bytes(text, outside, &bytes, &error), COLIBRI_USAGE) << outside;
+    EXPECT_NE(std::string(error.message).find(std::to_string(outside)), std::string::npos) << error.message;
+  }
+  colibri_ids_free(&ids);
+  colibri_text_close(text);
 }
 
 TEST_F(CApi, AnEngineOpenedWithoutTextHasNone) {

@@ -167,6 +167,15 @@ colibri_status colibri_engine_experts(const colibri_engine* engine, uint64_t* ac
   });
 }
 
+colibri_status colibri_engine_moe_layers(const colibri_engine* engine, int32_t* layers, colibri_error* error) {
+  return capi::guarded(error, [&]() -> Status {
+    if (engine == nullptr || layers == nullptr) return capi::missing_argument(engine == nullptr ? "engine" : "layers");
+    for (const model::LayerSpec& layer : engine->engine->spec().layers)
+      if (layer.moe) *layers++ = layer.number;
+    return {};
+  });
+}
+
 const colibri_text* colibri_engine_text(const colibri_engine* engine) {
   return engine != nullptr && engine->text.model != nullptr ? &engine->text : nullptr;
 }

@@ -15,13 +15,13 @@ double monotonic_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-ExpertShape shape_of(const colibri_info& info) {
+ExpertShape shape_of(const api::Engine& engine) {
+  const colibri_info info = engine.info();
   ExpertShape shape;
   shape.layers = static_cast<size_t>(info.n_moe_layers);
   shape.experts = static_cast<size_t>(info.n_experts);
   shape.top_k = info.top_k;
-  // Families that have dense layers have them in front.
-  for (int32_t i = info.n_layers - info.n_moe_layers; i < info.n_layers; ++i) shape.layer_numbers.push_back(i);
+  shape.layer_numbers = engine.moe_layers();
   return shape;
 }
 
@@ -67,7 +67,7 @@ api::Outcome<ExpertSnapshot> snapshot(const EngineHost& host) {
 HttpResponse experts(const ApiContext& context) {
   const auto now = snapshot(context.host);
   if (!now) return error_answer(api_error_of(now.error(), {}));
-  const ExpertShape shape = shape_of(context.host.engine()->info());
+  const ExpertShape shape = shape_of(*context.host.engine());
   json::array layers;
   for (size_t layer = 0; layer < shape.layers; ++layer) {
     json::array counts, places;
@@ -94,7 +94,7 @@ class ExpertStream : public std::enable_shared_from_this<ExpertStream> {
       : context_(context),
         responder_(std::move(responder)),
         place_(std::move(place)),
-        frames_(shape_of(context.host.engine()->info())) {}
+        frames_(shape_of(*context.host.engine())) {}
 
   void start() {
     const auto self = shared_from_this();  // the connection's callbacks keep the stream
