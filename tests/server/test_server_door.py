@@ -133,6 +133,11 @@ class ClientLimitsTest(ServerTest):
         self.assert_error(answer, 429, "rate_limit_exceeded", "2 requests per minute")
         self.assertIn(int(answer.headers["retry-after"]), range(1, 31))
 
+    def test_behind_a_trusted_proxy_each_client_has_limits_of_its_own(self):
+        server = self.start("--client-rate", "1", "--trusted-proxy", "127.0.0.1")
+        ask = lambda address: server.post("/echo", b"", {"X-Forwarded-For": address}).status  # noqa: E731
+        self.assertEqual([200, 200, 429, 200], [ask(address) for address in ("1.2.3.4", "5.6.7.8", "9.9.9.9, 1.2.3.4", "2001:db8::1")])
+
 
 if __name__ == "__main__":
     unittest.main()
