@@ -236,6 +236,7 @@ void Engine::finish(Sequence& sequence, const char* reason, const Error* error) 
     metrics_.count_end(reason);
     metrics_.request.observe(event.seconds);
   }
+  sequence.sink = nullptr;  // evaluate() returns with the end, while a pass with this sequence may be under way
   sequence.stream.push(event);
 }
 

@@ -137,6 +137,39 @@ TEST(Engine, AStoppedEvaluationIsCancelled) {
   EXPECT_EQ(status.error().code, ErrorCode::kCancelled);
 }
 
+// Stops at its first layer, and knows whether evaluate() has returned.
+class Stopping final : public EvaluationSink {
+ public:
+  bool wants_logits() const override { return false; }
+  bool wants_stop() const override { return told(); }
+  bool on_logits(int64_t, int64_t, const float*, int) override { return told(); }
+  bool on_routing(int, int64_t, int64_t, const int32_t*, const float*, int) override { return told(); }
+  bool told() const {
+    if (returned) ++asked_too_late;
+    return false;
+  }
+  std::atomic<bool> returned{false};
+  mutable std::atomic<int> asked_too_late{0};
+};
+
+TEST(Engine, AnEvaluationThatHasReturnedIsNotAskedAgainThoughItsPassGoesOn) {
+  const auto engine = open_tiny({{"parallel", "3"}, {"prefill_share", "0.01"}});
+  ASSERT_NE(engine, nullptr);
+  const auto decoding = *engine->submit(greedy(prompt_of(1, 4), -1));  // so that prompts are computed in slices
+  std::thread reader([&] { drain(*decoding); });
+  for (int round = 0; round < 20; ++round) {
+    const auto companion = *engine->submit(greedy(prompt_of(round, 60), 1));
+    Stopping sink;
+    EXPECT_FALSE(engine->evaluate(prompt_of(round, 60), sink).ok());
+    sink.returned = true;
+    drain(*companion);
+    EXPECT_EQ(sink.asked_too_late, 0);
+  }
+  decoding->cancelled = true;
+  engine->wake();
+  reader.join();
+}
+
 TEST(Engine, ClosingWithWorkInFlightEndsEverything) {
   auto engine = open_tiny({{"parallel", "2"}});
   ASSERT_NE(engine, nullptr);

@@ -61,7 +61,7 @@ class Sequence {
   int64_t start_by = -1;           ///< the admission by which it must start (admission.cc); -1: not known yet
   std::vector<float> profile;      ///< Affinity::Profile of its prompt
   int64_t n_echoed = 0;            ///< prompt tokens whose events were sent
-  EvaluationSink* sink = nullptr;  ///< set: an evaluation, nothing is sampled
+  EvaluationSink* sink = nullptr;  ///< set, until it ends: an evaluation, nothing is sampled
   std::optional<sampling::Sampler> sampler;
   std::optional<sampling::ConstraintState> constraint;
   std::optional<text::Detokenizer> detokenizer, echo_detokenizer;

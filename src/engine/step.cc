@@ -14,10 +14,11 @@ double seconds_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
 
-// A pass is given up as soon as every sequence in it was cancelled.
+// A pass is given up as soon as every sequence in it has ended or was cancelled.
 bool nobody_waits(const void* scheduled) {
   const auto& segments = *static_cast<const std::vector<ScheduledSegment>*>(scheduled);
-  return std::all_of(segments.begin(), segments.end(), [](const auto& s) { return s.sequence->wants_stop(); });
+  return std::all_of(segments.begin(), segments.end(),
+                     [](const auto& s) { return s.sequence->ended || s.sequence->wants_stop(); });
 }
 
 }  // namespace
