@@ -160,6 +160,8 @@ Outcome<json::value> parse_json(std::string_view text, const std::string& source
   if (!keys.handler().duplicate().empty()) {
     return usage_error(source + ": the key \"" + keys.handler().duplicate() + "\" stands twice, " + place(text, read));
   }
+  if (code == json::error::too_deep)
+    return usage_error(source + ": nested deeper than " + std::to_string(kMaxDepth) + " levels, " + place(text, read));
   if (code) return usage_error(source + ": not JSON (" + code.message() + "), " + place(text, read));
   json::value value = json::parse(text, code, {}, strict());
   if (code) return usage_error(source + ": not JSON (" + code.message() + ")");

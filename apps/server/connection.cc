@@ -1,4 +1,5 @@
 // Reading: requests as they come, and what is refused before a handler sees it.
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <new>
 #include <random>
@@ -189,6 +190,9 @@ void HttpConnection::expect_body() {
   const std::string_view expect = request_.header("expect");
   if (!expect.empty() && lower_case(expect) != "100-continue")
     return refuse(connection_fault(417, "this Expect is not known; 100-continue is", "bad_expect"));
+  const std::string_view encoding = request_.header("content-encoding");
+  if (!encoding.empty() && lower_case(encoding) != "identity")
+    return refuse(connection_fault(415, "bodies with a Content-Encoding are not read", "unsupported_encoding"));
   const auto length = parser_->content_length();
   if (length && *length > context_.limits.max_body_bytes)
     return refuse(parse_fault(http::error::body_limit, context_.limits));
@@ -214,7 +218,7 @@ void HttpConnection::parse_body() {
   handle_request();
 }
 
-// Large bodies of many clients share a bound; a body that keeps coming gets more time.
+// Large bodies of many clients share a bound; a body that keeps coming gets more time, one that stops does not.
 void HttpConnection::count_body() {
   const size_t size = parser_->get().body().size(), grown = size - body_bytes_;
   body_bytes_ = size;
@@ -222,8 +226,9 @@ void HttpConnection::count_body() {
   if (static_cast<size_t>(all) > context_.limits.max_all_bodies_bytes && size > kBodyChunkBytes)
     return refuse(
         connection_fault(503, "too many large requests at a time; ask again in a moment", "too_many_large_requests"));
+  const auto now = Clock::now();
   const auto until = body_began_ + context_.limits.body + milliseconds(1000 * size / kBodyBytesPerSecond);
-  arm_read_timer(std::chrono::duration_cast<milliseconds>(until - Clock::now()));
+  arm_read_timer(std::chrono::duration_cast<milliseconds>(std::min(until, now + context_.limits.body) - now));
 }
 
 void HttpConnection::arm_read_timer(milliseconds delay) {

@@ -25,8 +25,8 @@
 namespace colibri::server {
 
 struct ConnectionLimits {
-  size_t max_body_bytes = size_t{32} << 20;
-  size_t max_all_bodies_bytes = size_t{128} << 20;  ///< of all requests that are being read or answered
+  size_t max_body_bytes = size_t{4} << 20;
+  size_t max_all_bodies_bytes = size_t{32} << 20;  ///< of all requests that are being read or answered
   std::chrono::milliseconds header{10000}, body{30000}, idle{75000}, write{60000};
 };
 

@@ -1,4 +1,5 @@
 // Answering and writing: what a handler says goes out as the client takes it.
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 
@@ -272,6 +273,10 @@ void Exchange::end_stream() {
 size_t Exchange::queued_bytes() const {
   const HttpConnection* connection = present();
   return connection != nullptr ? connection->queued_bytes_.load() : 0;
+}
+
+size_t Exchange::all_queued_bytes() const {
+  return static_cast<size_t>(std::max<int64_t>(0, connection_->context_.metrics.queued_bytes));
 }
 
 void Exchange::on_drained(std::function<void()> call) {

@@ -39,10 +39,8 @@ size_t count_hosts(const HttpRequest& head) {
 }
 
 ApiError unknown_path(const HttpRequest& head) {
-  return refused(
-      404,
-      "there is no " + head.path.substr(0, 200) + " here; GET /v1/models shows the API, docs/server.md lists the rest",
-      "not_found");
+  return refused(404, "there is no " + head.path.substr(0, 200) + " here; GET /openapi.json lists what there is",
+                 "not_found");
 }
 
 ApiError wrong_method(const HttpRequest& head, const std::string& allow) {

@@ -53,6 +53,8 @@ class Responder {
   /// What was written and has not been taken by the client. A handler that sees more than it likes stops reading its
   /// sequence until on_drained is called.
   virtual size_t queued_bytes() const = 0;
+  /// The same of all answers of the server together.
+  virtual size_t all_queued_bytes() const { return queued_bytes(); }
   /// Called on the strand whenever the queue has become empty.
   virtual void on_drained(std::function<void()> call) = 0;
   /// Called on the strand, once, when the client has gone (or reads too slowly for too long); nothing needs to be

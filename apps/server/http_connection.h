@@ -44,6 +44,7 @@ class Exchange : public Responder, public std::enable_shared_from_this<Exchange>
   void write(std::string frame) override;
   void end_stream() override;
   size_t queued_bytes() const override;
+  size_t all_queued_bytes() const override;
   void on_drained(std::function<void()> call) override;
   void on_gone(std::function<void()> call) override;
   void on_shutdown(std::function<void()> call) override;

@@ -1,8 +1,11 @@
 #include "server_settings.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <string_view>
+
+#include "http_text.h"
 
 namespace colibri::server {
 namespace {
@@ -52,6 +55,12 @@ bool list_row(std::string_view value, ServerSettings& settings) {
   return true;
 }
 
+bool proxy_row(std::string_view value, ServerSettings& settings) {
+  std::vector<std::string>& list = settings.trusted_proxy;
+  return list_row<&ServerSettings::trusted_proxy>(value, settings) &&
+         std::all_of(list.begin(), list.end(), [](const auto& one) { return one == "unix" || is_address(one); });
+}
+
 bool body_row(std::string_view value, ServerSettings& settings) {
   constexpr uint64_t kMost = uint64_t{1} << 30;
   uint64_t parsed = 0;
@@ -83,8 +92,8 @@ constexpr std::array kRows = {
         list_row<&ServerSettings::allowed_host>},
     Row{{"trusted_proxy", "list", "", "addresses such as 127.0.0.1, or unix, separated by commas",
          "proxies that name the client in X-Forwarded-For, for client_requests, client_rate and the log"},
-        list_row<&ServerSettings::trusted_proxy>},
-    Row{{"max_body", "bytes", "32M", "1K to 1G", "the largest body of a request"}, body_row},
+        proxy_row},
+    Row{{"max_body", "bytes", "4M", "1K to 1G", "the largest body of a request"}, body_row},
     Row{{"max_connections", "integer", "1024", "1 to 100000", "open connections; beyond, 503 at once"},
         int_row<&ServerSettings::max_connections, 1, 100000>},
     Row{{"header_timeout", "integer", "10", "1 to 3600", "seconds that the head of a request may take"},

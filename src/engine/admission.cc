@@ -179,7 +179,8 @@ bool Engine::tend_prefixes() {
 void Engine::publish_prefixes() {
   constexpr std::chrono::milliseconds kEvery(200);
   const Clock::time_point now = Clock::now();
-  if (now - prefixes_published_ < kEvery) return;
+  // Always before the engine falls asleep, or what was found last would not be told until somebody asks again.
+  if (now - prefixes_published_ < kEvery && !scheduler_->running().empty()) return;
   prefixes_published_ = now;
   const kv::PrefixStatistics s = prefixes_->statistics();
   PrefixNumbers& n = metrics_.prefixes;

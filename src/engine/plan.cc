@@ -189,12 +189,16 @@ class Planner {
     plan_.peak_so_far = platform::peak_rss_bytes();
   }
 
-  bool fits_resident() {
+  void hold_all_experts() {
     plan_.readers.threads = 0;
     plan_.process_bytes = process_bytes(spec_, plan_);
     plan_.expert_bytes = plan_.expert_bytes_total;
     set_prefixes(settings_.prefix_cache_bytes > 0 ? settings_.prefix_cache_bytes : 0);
     plan_.slots = slots_of(plan_.expert_bytes_total);
+  }
+
+  bool fits_resident() {
+    hold_all_experts();
     choose_prefill_chunk(settings_.parallel > 1 ? kSharedPrefillChunk : kPrefillChunk, 16);
     if (weights_.experts().empty()) plan_.minimum_bytes = with_room_to_spare(plan_.planned_bytes());
     if (plan_.planned_bytes() > plan_.budget_bytes) return false;
@@ -232,13 +236,19 @@ class Planner {
     plan_passes(chunk_of(kLeastPrefillChunk));
   }
 
-  // What the least of everything takes.
+  // What the least of everything takes: a small model may need less with all experts there than with readers for them.
   int64_t least_bytes() {
     if (weights_.experts().empty()) return 0;
-    MemoryPlan before = plan_;
+    const MemoryPlan before = plan_;
     begin_streaming();
-    const int64_t least = plan_.planned_bytes();
-    plan_ = std::move(before);
+    int64_t least = plan_.planned_bytes();
+    plan_ = before;
+    if (allowed_expert_bytes(settings_, plan_.expert_bytes_total) == plan_.expert_bytes_total) {
+      hold_all_experts();
+      plan_passes(chunk_of(kLeastPrefillChunk));
+      least = std::min(least, plan_.planned_bytes());
+    }
+    plan_ = before;
     return with_room_to_spare(least);
   }
 

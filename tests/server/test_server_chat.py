@@ -40,6 +40,13 @@ class ChatTest(ServerTest):
         ids = self.server.post("/tokenize", {"content": prompt}).json()["tokens"]
         self.assertEqual(len(ids), usage["prompt_tokens"])
 
+    def test_tools_that_the_template_would_leave_out_are_refused(self):
+        tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+        answer = self.server.post(CHAT, chat(HELLO, tools=tools))
+        self.assert_error(answer, 400, "unsupported_parameter", "chat template", "tools")
+        self.assertEqual("tools", answer.json()["error"]["param"])
+        self.ask(chat(HELLO, tools=tools, tool_choice="none", max_tokens=2))
+
     def test_a_stream_is_the_whole_answer_in_the_order_that_clients_rely_on(self):
         whole = self.ask(chat(HELLO))
         with stream(self.server, CHAT, chat(HELLO, stream=True, stream_options={"include_usage": True})) as events:

@@ -108,6 +108,11 @@ class CompletionsTest(ServerTest):
         choice = self.ask({"prompt": [5, 9, 200], "max_tokens": 0, "echo": True, "logprobs": 1})["choices"][0]
         self.assertEqual((3, "length"), (len(choice["logprobs"]["tokens"]), choice["finish_reason"]))
 
+    def test_a_prompt_that_its_bytes_show_not_to_fit_is_refused_before_it_is_taken_apart(self):
+        for path, member in ((COMPLETIONS, "prompt"), ("/tokenize", "content")):
+            answer = self.server.post(path, {member: "1" * 3000000})
+            self.assert_error(answer, 400, "context_length_exceeded", "3000000 bytes")
+
     def test_mistakes_are_400_and_blame_the_prompt(self):
         for members in ({"prompt": ""}, {"prompt": []}, {"prompt": [[]]}, {"prompt": [-1]}, {"prompt": [384]}, {"prompt": [[5], [99999]]},
                         {"prompt": {}}, {}, {"prompt": [[5] * 100000]}):

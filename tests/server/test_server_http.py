@@ -178,6 +178,7 @@ class BadClientsTest(ServerTest):
         "a large chunk": (f"POST /echo HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\nffffffff\r\nxx\r\n", 413),
         "a chunk without its end": (f"POST /echo HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n2\r\nxxxx\r\n", 400),
         "an unknown encoding": (f"POST /echo HTTP/1.1\r\n{HOST}Transfer-Encoding: gzip\r\n\r\n", 501),
+        "a compressed body": (f"POST /echo HTTP/1.1\r\n{HOST}Content-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx", 415),
         "a proxy's request": ("CONNECT localhost:1 HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 400),
         "an unknown method": (f"BREW /echo HTTP/1.1\r\n{HOST}\r\n", 405),
         "a long target": (f"GET /{'a' * 20000} HTTP/1.1\r\n{HOST}\r\n", 431),
@@ -264,6 +265,11 @@ class SlowClientsTest(ServerTest):
         for framing in ("Content-Length: 10", "Transfer-Encoding: chunked"):
             answer = self.server.exchange(f"POST /echo HTTP/1.1\r\n{HOST}{framing}\r\n\r\n")
             self.assert_error(answer, 408, "request_timeout", "body-timeout")
+
+    def test_a_large_body_that_came_fast_and_stops_gets_408_as_soon(self):
+        with self.server.connect() as line:
+            line.send(f"POST /echo HTTP/1.1\r\n{HOST}Content-Length: 3000000\r\n\r\n" + "x" * 2000000)  # at 16 KiB/s two minutes
+            self.assert_error(line.answer(), 408, "request_timeout", "body-timeout")
 
     def test_an_idle_connection_is_closed_without_a_word(self):
         with self.server.connect() as line:

@@ -56,9 +56,10 @@ class MessagesTest(ServerTest):
 
 class ResponsesTest(ServerTest):
     def test_a_response_and_its_events(self):
-        body = {"input": "Tell me a story.", "temperature": 0, "max_output_tokens": 12}
+        body = {"input": "Tell me a story.", "instructions": "Be brief.", "temperature": 0, "max_output_tokens": 12}
         whole = self.server.post("/v1/responses", body).json()
         self.assertEqual(("response", "incomplete", "max_output_tokens"), (whole["object"], whole["status"], whole["incomplete_details"]["reason"]))
+        self.assertEqual(("Be brief.", "incomplete"), (whole["instructions"], whole["output"][0]["status"]))
         text = whole["output"][0]["content"][0]["text"]
         with stream(self.server, "/v1/responses", body | {"stream": True}) as events:
             named = [(name, json.loads(data)) for name, data in events]

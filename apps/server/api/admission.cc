@@ -27,16 +27,18 @@ void Admission::Place::finish(double seconds) {
 
 std::unique_ptr<Admission::Place> Admission::enter() {
   const std::lock_guard lock(mutex_);
-  // With places free, a request that was just submitted only seems to wait.
-  if (waiting_ >= max_queue_ && waiting_ + running_ >= parallel_) return nullptr;
+  if (is_full()) return nullptr;
   ++waiting_;
   return std::make_unique<Place>(*this);
 }
 
 bool Admission::full() const {
   const std::lock_guard lock(mutex_);
-  return waiting_ >= max_queue_ && waiting_ + running_ >= parallel_;
+  return is_full();
 }
+
+// With places free, requests that were just submitted only seem to wait.
+bool Admission::is_full() const { return waiting_ >= max_queue_ && waiting_ + running_ >= parallel_ + max_queue_; }
 
 size_t Admission::waiting() const {
   const std::lock_guard lock(mutex_);

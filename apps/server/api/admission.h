@@ -41,6 +41,7 @@ class Admission {
   int retry_after_s() const;
 
  private:
+  bool is_full() const;
   const size_t max_queue_, parallel_;
   mutable std::mutex mutex_;
   size_t waiting_ = 0, running_ = 0;

@@ -35,6 +35,16 @@ TEST(Admission, WithFreePlacesNobodyIsTurnedAway) {
   EXPECT_FALSE(admission.enter());
 }
 
+TEST(Admission, AsManyAsRunAndWaitMayComeAtOnce) {
+  Admission admission(3, 2);
+  std::vector<std::unique_ptr<Admission::Place>> places;
+  for (int i = 0; i < 5; ++i) places.push_back(admission.enter());
+  EXPECT_TRUE(places.back());
+  EXPECT_FALSE(admission.enter());
+  places[0]->begin();
+  EXPECT_FALSE(admission.enter());
+}
+
 TEST(Admission, RetryAfterFollowsWhatRequestsTake) {
   Admission admission(8, 2);
   EXPECT_EQ(1, admission.retry_after_s()) << "nothing is known";

@@ -16,6 +16,7 @@ struct ChatRequest {
   GenerationOptions options;
   /// What colibri_apply_template and colibri_answer_open take: messages, tools, tool_choice, response_format ...
   json::object template_request;
+  json::object echo;                 ///< members that the answer repeats
   std::vector<std::string> unknown;  ///< members that were ignored
 };
 

@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 
@@ -28,6 +29,14 @@ std::string EngineTexts::bytes_of(int32_t token) const {
     if (auto bytes = text.token_bytes(token); bytes.ok()) return *std::move(bytes);
   }
   return "token_id:" + std::to_string(token);
+}
+
+size_t EngineTexts::longest() const {
+  std::call_once(measured_, [this] {
+    const int32_t n = host_.engine()->info().vocab_size;
+    for (int32_t token = 0; token < n; ++token) longest_ = std::max(longest_, bytes_of(token).size());
+  });
+  return longest_;
 }
 
 ApiContext::ApiContext(EngineHost& engine_host, Log& server_log, ApiSettings api_settings)

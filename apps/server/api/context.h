@@ -30,7 +30,8 @@ struct ApiSettings {
   int queue_timeout_s = 300;
   int keep_alive_ms = 5000;                ///< of silence in a stream
   int64_t max_tokens = -1;                 ///< of an answer; -1: what the context holds
-  size_t stream_buffer_bytes = 256 << 10;  ///< beyond, an answer waits for its reader
+  size_t stream_buffer_bytes = 256 << 10;  ///< that an answer may always have waiting for its reader
+  size_t all_buffer_bytes = 32 << 20;      ///< that all answers may: then those with more than the above pause
   bool expert_activations = false;         ///< in every answer
   bool prefixes_per_client = true;         ///< whether clients with different keys share computed prefixes: not
 };
@@ -42,9 +43,13 @@ class EngineTexts : public TokenTexts {
  public:
   explicit EngineTexts(EngineHost& host) : host_(host) {}
   std::string bytes_of(int32_t token) const override;
+  /// Bytes of the longest token; at least 16. The first call takes some milliseconds.
+  size_t longest() const;
 
  private:
   EngineHost& host_;
+  mutable std::once_flag measured_;
+  mutable size_t longest_ = 16;
 };
 
 struct ApiContext {

@@ -7,6 +7,7 @@ namespace colibri::server {
 namespace {
 
 constexpr int kMostTickMs = 1000;
+constexpr size_t kMostWaiting = 4 << 20;  // of one answer
 
 int64_t next_number() {
   static std::atomic<int64_t> number{0};
@@ -177,7 +178,11 @@ bool Generation::submit_next() {
     });
   };
   auto sequence = LiveSequence::submit(context_.host, request_for(i, stops), std::move(live));
-  if (!sequence) return fail(api_error_of(sequence.error(), plan_.blame)), false;
+  if (!sequence) {
+    const bool constraint = sequence.error().code == COLIBRI_UNSUPPORTED && !plan_.constraint.empty();
+    fail(api_error_of(sequence.error(), constraint ? plan_.constraint_blame : plan_.blame));
+    return false;
+  }
   answers_[i].sequence = *std::move(sequence);
   return true;
 }
@@ -191,13 +196,20 @@ void Generation::pump() {
 
 void Generation::read(Answer& answer) {
   while (answer.sequence && !over_) {
-    // The rest stays in the engine's stream until the client has taken what it was given.
-    paused_ = streaming_ && responder_->queued_bytes() + out_.size() > context_.settings.stream_buffer_bytes;
+    paused_ = streaming_ && reads_too_slowly();
     if (paused_) return;
     const colibri_event event = answer.sequence->next();
     if (event.kind == COLIBRI_EVENT_NONE) return;
     take(answer, event);
   }
+}
+
+// The rest of an answer stays in the engine's stream, and keeps its place there, until the client has taken what it was
+// given: only when much waits for slow readers, so that they hold up nobody.
+bool Generation::reads_too_slowly() const {
+  const size_t mine = responder_->queued_bytes() + out_.size();
+  if (mine <= context_.settings.stream_buffer_bytes) return false;
+  return mine > kMostWaiting || responder_->all_queued_bytes() > context_.settings.all_buffer_bytes;
 }
 
 void Generation::take(Answer& answer, const colibri_event& event) {
@@ -412,6 +424,8 @@ void Generation::complete() {
 
 void Generation::fail(const ApiError& error) {
   if (over_) return;
+  if (error.status >= 500 && error.code != "shutting_down")
+    context_.log.line(LogLevel::kError, "request " + plan_.id + ": " + error.message);
   const Usage total = usage();
   responder_->count_tokens(total.prompt_tokens, total.cached_tokens, total.completion_tokens);
   leave();

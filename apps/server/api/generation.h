@@ -31,6 +31,8 @@ struct GenerationPlan {
   std::vector<AnswerReader> readers;   ///< one for each answer, or none: the text is the answer
   api::TokenIds kept_special;
   std::string constraint;
+  std::string constraint_blame;  ///< the member that the constraint comes from
+  std::string id;                ///< of the HTTP request, for the log
   std::string client;
   std::string blame;  ///< the member that errors of the prompt name: "messages", "prompt"
   bool timings = true;
@@ -88,6 +90,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   colibri_request request_for(size_t answer, std::vector<const char*>& stops) const;
   void pump();
   void read(Answer& answer);
+  bool reads_too_slowly() const;
   void take(Answer& answer, const colibri_event& event);
   void begin(Answer& answer, const colibri_event& event);
   void show_progress(const Answer& answer, const colibri_event& event);

@@ -91,6 +91,7 @@ HttpResponse count_tokens(ApiContext& context, const std::string& text) {
   if (error) return anthropic_refusal(*error);
   const auto prompt = render_chat(context, request.template_request);
   if (!prompt) return anthropic_refusal(api_error_of(prompt.error(), "messages"));
+  if (const auto too_long = check_bytes(context, prompt->size(), "messages")) return anthropic_refusal(*too_long);
   const auto tokens = tokenize_rendered(context, *prompt);
   if (!tokens) return anthropic_refusal(api_error_of(tokens.error(), "messages"));
   return json_answer(json::object{{"input_tokens", tokens->size()}});

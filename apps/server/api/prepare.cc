@@ -21,6 +21,21 @@ std::optional<ApiError> check_context(const ApiContext& context, const api::Toke
   return bad_request(param, message + ". Please reduce the length of the " + param + ".", "context_length_exceeded");
 }
 
+// Of a template that has no place for them, tools would be left out without a word.
+std::optional<ApiError> check_tools_shown(const ApiContext& context, const json::object& request,
+                                          const std::string& prompt) {
+  const json::value* choice = request.if_contains("tool_choice");
+  if (!request.contains("tools") || (choice != nullptr && *choice == "none")) return std::nullopt;
+  json::object without = request;
+  without.erase("tools");
+  const auto bare = render_chat(context, without);
+  if (!bare || *bare != prompt) return std::nullopt;
+  return bad_request("tools",
+                     "the chat template of this model has no place for tools; leave them out, or serve a model "
+                     "that was made for them",
+                     "unsupported_parameter");
+}
+
 std::optional<ApiError> check_ids(const ApiContext& context, const api::TokenIds& ids) {
   const int32_t vocab = context.host.engine()->info().vocab_size;
   for (size_t i = 0; i < ids.size(); ++i)
@@ -51,6 +66,7 @@ AnswerHead head_of(const ApiContext& context, const GenerationPlan& plan) {
 }
 
 void set_caller(const ApiContext& context, const Caller& caller, GenerationPlan& plan) {
+  plan.id = caller.id;
   plan.client = caller.client;
   if (!context.settings.prefixes_per_client) return;
   // A separator that no key has, so that two pairs never make one key.
@@ -59,16 +75,20 @@ void set_caller(const ApiContext& context, const Caller& caller, GenerationPlan&
 
 std::optional<ApiError> open_readers(const ApiContext& context, json::object request, const std::string& prompt,
                                      GenerationPlan& plan) {
+  const json::value* format = request.if_contains("response_format");
+  plan.constraint_blame = format != nullptr && !format->is_null() ? "response_format"
+                          : request.contains("tool_choice")       ? "tool_choice"
+                                                                  : "tools";
   for (int64_t i = 0; i < plan.options.n; ++i) {
     request["answer_id"] = random_id();  // ids of calls follow from it
     auto reader = AnswerReader::open(context.host.engine()->text(), common::dump_json(request), prompt);
-    if (!reader) return api_error_of(reader.error(), {});
+    if (!reader) return api_error_of(reader.error(), plan.constraint_blame);
     plan.readers.push_back(*std::move(reader));
   }
   auto kept = plan.readers.front().kept_special();
   auto constraint = plan.readers.front().constraint();
   if (!kept) return api_error_of(kept.error(), {});
-  if (!constraint) return api_error_of(constraint.error(), {});
+  if (!constraint) return api_error_of(constraint.error(), plan.constraint_blame);
   plan.kept_special = *std::move(kept);
   plan.constraint = *std::move(constraint);
   return std::nullopt;
@@ -82,6 +102,7 @@ std::optional<ApiError> add_prompt(const ApiContext& context, std::variant<std::
   } else {
     const api::TextView text = context.host.engine()->text();
     if (!text) return no_tokenizer("prompt");
+    if (auto error = check_bytes(context, std::get<std::string>(prompt).size(), "prompt")) return error;
     auto tokens = text.tokenize(std::get<std::string>(prompt), COLIBRI_ADD_SPECIAL | COLIBRI_PARSE_SPECIAL);
     if (!tokens) return api_error_of(tokens.error(), "prompt");
     plan.prompts.push_back(*std::move(tokens));
@@ -90,6 +111,18 @@ std::optional<ApiError> add_prompt(const ApiContext& context, std::variant<std::
 }
 
 }  // namespace
+
+// A tokenizer takes tens of bytes for each byte of an odd text, so what cannot fit is refused before.
+std::optional<ApiError> check_bytes(const ApiContext& context, size_t bytes, const std::string& param) {
+  constexpr size_t kMargin = 4;  // some tokenizers fold text first
+  const auto most = static_cast<size_t>(context.host.engine()->info().context);
+  if (bytes / kMargin <= most * context.texts.longest()) return std::nullopt;
+  return bad_request(param,
+                     "This model's maximum context length is " + std::to_string(most) + " tokens. However, your " +
+                         param + " has " + std::to_string(bytes) +
+                         " bytes, more than so many tokens can hold. Please reduce the length of the " + param + ".",
+                     "context_length_exceeded");
+}
 
 std::optional<ApiError> parse_body(const std::string& body, json::value& out) {
   auto parsed = common::parse_json(body, "body");
@@ -119,13 +152,17 @@ std::optional<ApiError> plan_chat(ApiContext& context, const Caller& caller, Cha
   if (auto error = check_bias(context, plan.options)) return error;
   const auto prompt = render_chat(context, request.template_request);
   if (!prompt) return api_error_of(prompt.error(), plan.blame);
+  if (auto error = check_bytes(context, prompt->size(), plan.blame)) return error;
+  if (auto error = check_tools_shown(context, request.template_request, *prompt)) return error;
   auto tokens = tokenize_rendered(context, *prompt);
   if (!tokens) return api_error_of(tokens.error(), plan.blame);
   plan.prompts.push_back(*std::move(tokens));
   if (auto error = check_context(context, plan.prompts.back(), plan.options, plan.blame)) return error;
   if (auto error = open_readers(context, std::move(request.template_request), *prompt, plan)) return error;
   set_caller(context, caller, plan);
-  plan.format = format(head_of(context, plan), context.texts);
+  AnswerHead head = head_of(context, plan);
+  head.echo = std::move(request.echo);
+  plan.format = format(std::move(head), context.texts);
   return std::nullopt;
 }
 

@@ -29,6 +29,9 @@ api::Outcome<std::string> render_chat(const ApiContext& context, const json::obj
 /// Special tokens that the template wrote become their ids; nothing is added.
 api::Outcome<api::TokenIds> tokenize_rendered(const ApiContext& context, const std::string& prompt);
 
+/// The 400 for a text that cannot fit the context, by its bytes alone.
+std::optional<ApiError> check_bytes(const ApiContext& context, size_t bytes, const std::string& param);
+
 /// One JSON text, or the 400 that says where it is none.
 std::optional<ApiError> parse_body(const std::string& body, json::value& out);
 

@@ -80,8 +80,8 @@ class ResponsesFormat : public AnswerFormat {
 
   std::string finish(const Choice& choice, const std::vector<TokenLogprob>&, const json::object& extras) override {
     std::string frames;
-    close_item(frames);
     cut_ = choice.finish == FinishReason::kLength;
+    close_item(frames);
     extras_ = extras;
     return frames;
   }
@@ -102,26 +102,33 @@ class ResponsesFormat : public AnswerFormat {
  private:
   const char* status() const { return cut_ ? "incomplete" : "completed"; }
 
+  // Of the last one when the answer was cut: as far as it came.
+  const char* item_status(size_t i) const {
+    if (i + 1 < items_.size()) return "completed";
+    return open_ ? "in_progress" : status();
+  }
+
   json::object response(std::string_view status) const {
     json::array output;
-    for (size_t i = 0; i < items_.size(); ++i)
-      output.push_back(item_json(items_[i], open_ && i + 1 == items_.size() ? "in_progress" : "completed"));
+    for (size_t i = 0; i < items_.size(); ++i) output.push_back(item_json(items_[i], item_status(i)));
     json::value details = nullptr;
     if (status == "incomplete") details = {{"reason", "max_output_tokens"}};
-    return {{"id", "resp_" + head_.id},
-            {"object", "response"},
-            {"created_at", head_.created},
-            {"status", status},
-            {"error", nullptr},
-            {"incomplete_details", std::move(details)},
-            {"instructions", nullptr},
-            {"model", head_.model},
-            {"output", std::move(output)},
-            {"parallel_tool_calls", true},
-            {"tool_choice", "auto"},
-            {"tools", json::array()},
-            {"metadata", json::object()},
-            {"usage", nullptr}};
+    json::object whole{{"id", "resp_" + head_.id},
+                       {"object", "response"},
+                       {"created_at", head_.created},
+                       {"status", status},
+                       {"error", nullptr},
+                       {"incomplete_details", std::move(details)},
+                       {"instructions", nullptr},
+                       {"model", head_.model},
+                       {"output", std::move(output)},
+                       {"parallel_tool_calls", true},
+                       {"tool_choice", "auto"},
+                       {"tools", json::array()},
+                       {"metadata", json::object()},
+                       {"usage", nullptr}};
+    for (const auto& member : head_.echo) whole[member.key()] = member.value();
+    return whole;
   }
 
   std::string event(const std::string& name, json::object members) {
@@ -191,8 +198,8 @@ class ResponsesFormat : public AnswerFormat {
     const bool call = item.kind == Delta::Kind::kCallBegins;
     frames += part_event(text_name() + ".done", {{call ? "arguments" : "text", item.text}});
     if (!call) frames += part_event("response.content_part.done", {{"part", part_json()}});
-    frames += event("response.output_item.done",
-                    {{"output_index", items_.size() - 1}, {"item", item_json(item, "completed")}});
+    frames +=
+        event("response.output_item.done", {{"output_index", items_.size() - 1}, {"item", item_json(item, status())}});
   }
 
   AnswerHead head_;

@@ -192,6 +192,10 @@ std::optional<ApiError> read_responses_request(const json::value& body, ChatRequ
   fields.refuse("top_logprobs", 0, "not supported; POST /v1/chat/completions has it");
   fields.accept({"store", "include", "metadata", "truncation", "user", "service_tier", "prompt_cache_key",
                  "safety_identifier", "max_tool_calls", "stream_options", "prompt_cache_retention"});
+  for (const char* name : {"instructions", "tools", "tool_choice", "parallel_tool_calls", "metadata",
+                           "max_output_tokens", "temperature", "top_p", "text", "reasoning"})
+    if (const json::value* member = body.get_object().if_contains(name); member != nullptr && !member->is_null())
+      out.echo[name] = *member;
   out.unknown = fields.unknown();
   return fields.error();
 }

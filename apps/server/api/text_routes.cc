@@ -50,6 +50,33 @@ std::optional<ApiError> read_tokenize(const ApiContext& context, const json::val
   return std::nullopt;
 }
 
+// A list with one element for each id, written as it is made: as JSON values, a million tokens would take a gigabyte.
+template <typename Write>
+void append_list(std::string& out, const api::TokenIds& ids, Write write) {
+  out += '[';
+  for (const int32_t id : ids) {
+    if (out.back() != '[') out += ", ";
+    write(id);
+  }
+  out += ']';
+}
+
+std::string tokens_json(const ApiContext& context, const api::TokenIds& ids, const TokenizeRequest& request) {
+  std::string out = "{\"tokens\": ";
+  append_list(out, ids, [&](int32_t id) {
+    if (!request.with_pieces) return void(out += std::to_string(id));
+    out += "{\"id\": " + std::to_string(id) + ", \"piece\": " + common::dump_json(piece_of(context, id)) + "}";
+  });
+  out += ", \"count\": " + std::to_string(ids.size());
+  out += ", \"max_model_len\": " + std::to_string(context.host.engine()->info().context);
+  if (request.with_strings) {
+    out += ", \"token_strs\": ";
+    append_list(out, ids,
+                [&](int32_t id) { out += common::dump_json(json::value(to_utf8(context.texts.bytes_of(id)))); });
+  }
+  return out += "}";
+}
+
 HttpResponse tokenize(ApiContext& context, const std::string& text) {
   json::value body;
   TokenizeRequest request;
@@ -57,22 +84,14 @@ HttpResponse tokenize(ApiContext& context, const std::string& text) {
   if (!error && !context.host.engine()->text()) error = no_tokenizer();
   if (!error) error = read_tokenize(context, body, request);
   if (error) return refuse(*error);
+  if (const auto too_long = check_bytes(context, request.text.size(), "content")) return refuse(*too_long);
   const uint32_t flags =
       (request.add_special ? COLIBRI_ADD_SPECIAL : 0) | (request.parse_special ? COLIBRI_PARSE_SPECIAL : 0);
   const auto ids = context.host.engine()->text().tokenize(request.text, flags);
   if (!ids) return refuse(api_error_of(ids.error(), "content"));
-  json::array tokens, strings;
-  for (const int32_t id : *ids) {
-    if (request.with_pieces)
-      tokens.push_back(json::object{{"id", id}, {"piece", piece_of(context, id)}});
-    else
-      tokens.push_back(id);
-    if (request.with_strings) strings.push_back(json::value(to_utf8(context.texts.bytes_of(id))));
-  }
-  json::object answer{
-      {"tokens", std::move(tokens)}, {"count", ids->size()}, {"max_model_len", context.host.engine()->info().context}};
-  if (request.with_strings) answer["token_strs"] = std::move(strings);
-  return json_answer(answer);
+  HttpResponse answer;
+  answer.body = tokens_json(context, *ids, request);
+  return answer;
 }
 
 HttpResponse detokenize(ApiContext& context, const std::string& text) {

@@ -1,6 +1,21 @@
 #include "workers.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace colibri::server {
+namespace {
+
+// What a large request took goes back to the system, not into the allocator's store.
+void give_back_memory() {
+#ifdef __GLIBC__
+  constexpr size_t kKept = 16 << 20;
+  if (mallinfo2().fordblks > kKept) malloc_trim(0);
+#endif
+}
+
+}  // namespace
 
 Workers::Workers(int n_threads) {
   for (int i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
@@ -37,6 +52,7 @@ void Workers::work() {
     lock.unlock();
     call();
     call = nullptr;  // what it held goes without the lock
+    give_back_memory();
     lock.lock();
   }
 }
