@@ -117,7 +117,7 @@ def resident_share(server):
 
 
 def together(bench, case, limit):
-    path, tokens = bench.path(models.RESIDENT), bench.sized(48 if limit else 96, 12)
+    path, tokens = bench.path(models.RESIDENT), bench.sized(96, 12)
     vocabulary_size = vocabulary(path)
     counts = bench.sized(STREAMS, (1, 8))
     for round_number in range(bench.rounds):
