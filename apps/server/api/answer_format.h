@@ -23,7 +23,7 @@ struct AnswerHead {
   size_t n_choices = 1;
   bool include_usage = false;
   bool logprobs = false;
-  json::object echo;  ///< members of the request that the answer repeats
+  json::object echo{};  ///< members of the request that the answer repeats
 };
 
 struct PromptProgress {
