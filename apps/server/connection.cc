@@ -18,7 +18,7 @@ constexpr size_t kBodyChunkBytes = 64 << 10;
 constexpr size_t kMaxAheadBytes = 16 << 10;  // of pipelined requests, while an answer is made
 constexpr size_t kKeptBufferBytes = 16 << 10;
 constexpr size_t kBodyBytesPerSecond = 16 << 10;
-constexpr size_t kMaxLingerBytes = 4 << 20;
+constexpr size_t kMaxLingerBytes = 64 << 20;
 
 std::string new_request_id() {
   static constexpr char kDigits[] = "0123456789abcdefghijklmnopqrstuv";

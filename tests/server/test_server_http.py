@@ -94,7 +94,7 @@ class GoodClientsTest(ServerTest):
             answer = self.server.exchange(f"POST {path} HTTP/1.1\r\n{HOST}Content-Length: 4\r\nExpect: 100-continue\r\n\r\n")
             self.assertEqual(status, answer.status)
         answer = self.server.exchange(f"POST /echo HTTP/1.1\r\n{HOST}Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\n")
-        self.assert_error(answer, 413, "body_too_large", 32 << 20)
+        self.assert_error(answer, 413, "body_too_large", 4 << 20)
         self.assert_error(self.server.exchange(post("/echo", "x", "Expect: tea")), 417, "bad_expect")
 
     def test_head_is_get_without_the_body(self):
@@ -123,8 +123,11 @@ class GoodClientsTest(ServerTest):
         self.assertEqual(20, len(ids))
 
     def test_a_body_of_the_largest_size_comes_through(self):
-        body = b"x" * (32 << 20)
+        body = b"x" * (4 << 20)
         self.assertEqual(body, self.server.post("/echo", body).body)
+
+    def test_a_client_that_sends_far_too_much_still_reads_why_it_is_refused(self):
+        self.assert_error(self.server.post("/echo", b"x" * (20 << 20)), 413, "body_too_large", 4 << 20)
 
     def test_the_head_of_a_stream_comes_before_its_first_frame(self):
         with self.server.connect() as line:
