@@ -118,6 +118,16 @@ std::optional<ApiError> engine_missing(const EngineHost& host) {
                   5};
 }
 
+ApiError queue_full(const ApiContext& context) {
+  return {
+      429,
+      "the queue is full: " + std::to_string(context.settings.max_queue) + " requests wait already; try again later",
+      "queue_full",
+      {},
+      {},
+      context.admission.retry_after_s()};
+}
+
 ApiError api_error_of(const api::Error& error, const std::string& param) {
   switch (error.code) {
     case COLIBRI_USAGE:

@@ -43,13 +43,14 @@ class EngineTexts : public TokenTexts {
  public:
   explicit EngineTexts(EngineHost& host) : host_(host) {}
   std::string bytes_of(int32_t token) const override;
-  /// Bytes of the longest token; at least 16. The first call takes some milliseconds.
+  static constexpr size_t kLeastLongest = 16;
+  /// Bytes of the longest token; at least kLeastLongest. The first call takes some milliseconds.
   size_t longest() const;
 
  private:
   EngineHost& host_;
   mutable std::once_flag measured_;
-  mutable size_t longest_ = 16;
+  mutable size_t longest_ = kLeastLongest;
 };
 
 struct ApiContext {
@@ -88,6 +89,8 @@ struct ApiContext {
 
 /// The engine, or 503 with how far loading is.
 std::optional<ApiError> engine_missing(const EngineHost& host);
+/// 429: as many wait as may.
+ApiError queue_full(const ApiContext& context);
 /// What the library's error means to a client. `param`: what to blame when it is the request's fault.
 ApiError api_error_of(const api::Error& error, const std::string& param);
 /// 404 when the server insists on its model's name and this is another one.

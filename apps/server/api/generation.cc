@@ -64,16 +64,7 @@ void Bell::silence() {
 
 void Generation::start(ApiContext& context, GenerationPlan plan, std::shared_ptr<Responder> responder) {
   auto place = context.admission.enter();
-  if (!place) {
-    const ApiError error{
-        429,
-        "the queue is full: " + std::to_string(context.settings.max_queue) + " requests wait already; try again later",
-        "queue_full",
-        {},
-        {},
-        context.admission.retry_after_s()};
-    return responder->respond(plan.format->refusal(error));
-  }
+  if (!place) return responder->respond(plan.format->refusal(queue_full(context)));
   const std::shared_ptr<Generation> self(
       new Generation(context, std::move(plan), std::move(responder), std::move(place)));
   context.add(self);

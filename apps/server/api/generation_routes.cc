@@ -32,11 +32,7 @@ std::optional<ApiError> guarded(Plan make, ApiContext& context, const HttpReques
 void answer_with_model(ApiContext& context, HttpRequest request, std::shared_ptr<Responder> responder, Plan make,
                        Refusal refuse) {
   if (const auto error = engine_missing(context.host)) return responder->respond(refuse(*error));
-  if (context.admission.full()) {
-    const std::string message =
-        "the queue is full: " + std::to_string(context.settings.max_queue) + " requests wait already; try again later";
-    return responder->respond(refuse({429, message, "queue_full", {}, {}, context.admission.retry_after_s()}));
-  }
+  if (context.admission.full()) return responder->respond(refuse(queue_full(context)));
   context.preparing.run([&context, request = std::move(request), responder = std::move(responder), make, refuse] {
     auto plan = std::make_shared<GenerationPlan>();
     const auto error = guarded(make, context, request, *plan);
@@ -91,10 +87,10 @@ HttpResponse count_tokens(ApiContext& context, const std::string& text) {
   if (error) return anthropic_refusal(*error);
   const auto prompt = render_chat(context, request.template_request);
   if (!prompt) return anthropic_refusal(api_error_of(prompt.error(), "messages"));
-  if (const auto too_long = check_bytes(context, prompt->size(), "messages")) return anthropic_refusal(*too_long);
-  const auto tokens = tokenize_rendered(context, *prompt);
-  if (!tokens) return anthropic_refusal(api_error_of(tokens.error(), "messages"));
-  return json_answer(json::object{{"input_tokens", tokens->size()}});
+  api::TokenIds tokens;
+  error = tokenize(context, *prompt, COLIBRI_PARSE_SPECIAL, "messages", tokens);
+  if (error) return anthropic_refusal(*error);
+  return json_answer(json::object{{"input_tokens", tokens.size()}});
 }
 
 void add(Router& router, ApiContext& context, const char* path, Plan make, Refusal refuse) {

@@ -94,35 +94,35 @@ std::optional<ApiError> open_readers(const ApiContext& context, json::object req
   return std::nullopt;
 }
 
-std::optional<ApiError> add_prompt(const ApiContext& context, std::variant<std::string, api::TokenIds>& prompt,
-                                   GenerationPlan& plan) {
-  if (auto* ids = std::get_if<api::TokenIds>(&prompt)) {
-    if (auto error = check_ids(context, *ids)) return error;
-    plan.prompts.push_back(std::move(*ids));
-  } else {
-    const api::TextView text = context.host.engine()->text();
-    if (!text) return no_tokenizer("prompt");
-    if (auto error = check_bytes(context, std::get<std::string>(prompt).size(), "prompt")) return error;
-    auto tokens = text.tokenize(std::get<std::string>(prompt), COLIBRI_ADD_SPECIAL | COLIBRI_PARSE_SPECIAL);
-    if (!tokens) return api_error_of(tokens.error(), "prompt");
-    plan.prompts.push_back(*std::move(tokens));
-  }
-  return check_context(context, plan.prompts.back(), plan.options, "prompt");
-}
-
-}  // namespace
-
 // A tokenizer takes tens of bytes for each byte of an odd text, so what cannot fit is refused before.
 std::optional<ApiError> check_bytes(const ApiContext& context, size_t bytes, const std::string& param) {
   constexpr size_t kMargin = 4;  // some tokenizers fold text first
   const auto most = static_cast<size_t>(context.host.engine()->info().context);
-  if (bytes / kMargin <= most * context.texts.longest()) return std::nullopt;
+  const auto fits = [&](size_t longest_token) { return bytes / kMargin <= most * longest_token; };
+  if (fits(EngineTexts::kLeastLongest) || fits(context.texts.longest())) return std::nullopt;
   return bad_request(param,
                      "This model's maximum context length is " + std::to_string(most) + " tokens. However, your " +
                          param + " has " + std::to_string(bytes) +
                          " bytes, more than so many tokens can hold. Please reduce the length of the " + param + ".",
                      "context_length_exceeded");
 }
+
+std::optional<ApiError> add_prompt(const ApiContext& context, std::variant<std::string, api::TokenIds>& prompt,
+                                   GenerationPlan& plan) {
+  if (auto* ids = std::get_if<api::TokenIds>(&prompt)) {
+    if (auto error = check_ids(context, *ids)) return error;
+    plan.prompts.push_back(std::move(*ids));
+  } else {
+    if (!context.host.engine()->text()) return no_tokenizer("prompt");
+    api::TokenIds tokens;
+    const uint32_t flags = COLIBRI_ADD_SPECIAL | COLIBRI_PARSE_SPECIAL;
+    if (auto error = tokenize(context, std::get<std::string>(prompt), flags, "prompt", tokens)) return error;
+    plan.prompts.push_back(std::move(tokens));
+  }
+  return check_context(context, plan.prompts.back(), plan.options, "prompt");
+}
+
+}  // namespace
 
 std::optional<ApiError> parse_body(const std::string& body, json::value& out) {
   auto parsed = common::parse_json(body, "body");
@@ -140,8 +140,13 @@ api::Outcome<std::string> render_chat(const ApiContext& context, const json::obj
   return rendered;
 }
 
-api::Outcome<api::TokenIds> tokenize_rendered(const ApiContext& context, const std::string& prompt) {
-  return context.host.engine()->text().tokenize(prompt, COLIBRI_PARSE_SPECIAL);
+std::optional<ApiError> tokenize(const ApiContext& context, const std::string& text, uint32_t flags,
+                                 const std::string& param, api::TokenIds& out) {
+  if (auto error = check_bytes(context, text.size(), param)) return error;
+  auto tokens = context.host.engine()->text().tokenize(text, flags);
+  if (!tokens) return api_error_of(tokens.error(), param);
+  out = *std::move(tokens);
+  return std::nullopt;
 }
 
 std::optional<ApiError> plan_chat(ApiContext& context, const Caller& caller, ChatRequest request, MakeChatFormat format,
@@ -152,11 +157,10 @@ std::optional<ApiError> plan_chat(ApiContext& context, const Caller& caller, Cha
   if (auto error = check_bias(context, plan.options)) return error;
   const auto prompt = render_chat(context, request.template_request);
   if (!prompt) return api_error_of(prompt.error(), plan.blame);
-  if (auto error = check_bytes(context, prompt->size(), plan.blame)) return error;
+  api::TokenIds tokens;
+  if (auto error = tokenize(context, *prompt, COLIBRI_PARSE_SPECIAL, plan.blame, tokens)) return error;
   if (auto error = check_tools_shown(context, request.template_request, *prompt)) return error;
-  auto tokens = tokenize_rendered(context, *prompt);
-  if (!tokens) return api_error_of(tokens.error(), plan.blame);
-  plan.prompts.push_back(*std::move(tokens));
+  plan.prompts.push_back(std::move(tokens));
   if (auto error = check_context(context, plan.prompts.back(), plan.options, plan.blame)) return error;
   if (auto error = open_readers(context, std::move(request.template_request), *prompt, plan)) return error;
   set_caller(context, caller, plan);

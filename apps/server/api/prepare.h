@@ -26,11 +26,10 @@ std::optional<ApiError> plan_completion(ApiContext& context, const Caller& calle
 
 /// The prompt text of a chat; the error names the template.
 api::Outcome<std::string> render_chat(const ApiContext& context, const json::object& template_request);
-/// Special tokens that the template wrote become their ids; nothing is added.
-api::Outcome<api::TokenIds> tokenize_rendered(const ApiContext& context, const std::string& prompt);
-
-/// The 400 for a text that cannot fit the context, by its bytes alone.
-std::optional<ApiError> check_bytes(const ApiContext& context, size_t bytes, const std::string& param);
+/// A client's text as tokens, `flags` as colibri_tokenize has them; a 400 that blames `param` where it cannot fit the
+/// context, by its bytes alone, or is no text. REQUIRES: there is a tokenizer.
+std::optional<ApiError> tokenize(const ApiContext& context, const std::string& text, uint32_t flags,
+                                 const std::string& param, api::TokenIds& out);
 
 /// One JSON text, or the 400 that says where it is none.
 std::optional<ApiError> parse_body(const std::string& body, json::value& out);

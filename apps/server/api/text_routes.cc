@@ -77,20 +77,20 @@ std::string tokens_json(const ApiContext& context, const api::TokenIds& ids, con
   return out += "}";
 }
 
-HttpResponse tokenize(ApiContext& context, const std::string& text) {
+HttpResponse answer_tokenize(ApiContext& context, const std::string& text) {
   json::value body;
   TokenizeRequest request;
   auto error = parse_body(text, body);
   if (!error && !context.host.engine()->text()) error = no_tokenizer();
   if (!error) error = read_tokenize(context, body, request);
   if (error) return refuse(*error);
-  if (const auto too_long = check_bytes(context, request.text.size(), "content")) return refuse(*too_long);
   const uint32_t flags =
       (request.add_special ? COLIBRI_ADD_SPECIAL : 0) | (request.parse_special ? COLIBRI_PARSE_SPECIAL : 0);
-  const auto ids = context.host.engine()->text().tokenize(request.text, flags);
-  if (!ids) return refuse(api_error_of(ids.error(), "content"));
+  api::TokenIds ids;
+  error = tokenize(context, request.text, flags, "content", ids);
+  if (error) return refuse(*error);
   HttpResponse answer;
-  answer.body = tokens_json(context, *ids, request);
+  answer.body = tokens_json(context, ids, request);
   return answer;
 }
 
@@ -155,7 +155,8 @@ void add_prepared_route(Router& router, ApiContext& context, const char* path, H
 }
 
 void add_text_routes(Router& router, ApiContext& context) {
-  for (const char* path : {"/tokenize", "/v1/tokenize"}) add_prepared_route(router, context, path, refuse, tokenize);
+  for (const char* path : {"/tokenize", "/v1/tokenize"})
+    add_prepared_route(router, context, path, refuse, answer_tokenize);
   for (const char* path : {"/detokenize", "/v1/detokenize"})
     add_prepared_route(router, context, path, refuse, detokenize);
   add_prepared_route(router, context, "/apply-template", refuse, apply_template);
