@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "store/fake_disk.h"
@@ -191,12 +192,29 @@ TEST(Engine, RequestsThatMakeNoSenseAreRefusedBeforeAnyWork) {
 
 // ---- experts that stream -------------------------------------------------------------------------------------------
 
-/// Part of the model's file that cannot be read.
-struct BrokenRange {
+/// Bytes [first, end) of a file.
+struct FileRange {
   int64_t first = 0, end = 0;
-  store::DiskBehaviour operator()(int64_t, int64_t offset) const {
-    return {std::chrono::microseconds(0), offset >= first && offset < end ? EIO : 0};
+};
+
+/// A disk that cannot read one range of the model's file. The range may change while reads are under way: expert
+/// readers fetch ahead of need, so some are even when every sequence has ended.
+class BrokenDisk {
+ public:
+  void break_at(FileRange range) {
+    const std::lock_guard lock(mutex_);
+    range_ = range;
   }
+  void mend() { break_at({}); }
+
+  store::DiskBehaviour operator()(int64_t, int64_t offset) const {
+    const std::lock_guard lock(mutex_);
+    return {std::chrono::microseconds(0), offset >= range_.first && offset < range_.end ? EIO : 0};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  FileRange range_;
 };
 
 std::unique_ptr<Engine> open_streaming(const store::FakeDisk::Script& script, const std::string& model = kTiny,
@@ -214,7 +232,7 @@ std::unique_ptr<Engine> open_streaming(const store::FakeDisk::Script& script, co
 }
 
 // The file range of an expert that `a` used and `b` did not.
-BrokenRange expert_of_one(const Engine& engine, const Sequence& a, const Sequence& b) {
+FileRange expert_of_one(const Engine& engine, const Sequence& a, const Sequence& b) {
   const int n = engine.facts().n_experts;
   const auto catalog = *formats::open_catalog(kTiny);
   for (size_t i = 0; i < a.stats.activations.size(); ++i) {
@@ -228,17 +246,18 @@ BrokenRange expert_of_one(const Engine& engine, const Sequence& a, const Sequenc
 }
 
 TEST(StreamingEngine, AnExpertThatCannotBeReadEndsWhoNeedsItAndNobodyElse) {
-  BrokenRange broken;
+  BrokenDisk disk;
   const Request one = greedy(prompt_of(1, 3), 4), other = greedy(prompt_of(2, 3), 4);
-  const auto whole = open_streaming(std::ref(broken));
+  const auto whole = open_streaming(std::ref(disk));
   ASSERT_NE(whole, nullptr);
   const auto first = *whole->submit(one), second = *whole->submit(other);
   const Outcome expected_first = drain(*first), expected_second = drain(*second);
   ASSERT_EQ(expected_second.finish_reason, "length");
-  broken = expert_of_one(*whole, *first, *second);
-  ASSERT_LT(broken.first, broken.end) << "both sequences use the same experts; change their prompts";
+  const FileRange range = expert_of_one(*whole, *first, *second);
+  ASSERT_LT(range.first, range.end) << "both sequences use the same experts; change their prompts";
 
-  const auto damaged = open_streaming(std::ref(broken));
+  disk.break_at(range);
+  const auto damaged = open_streaming(std::ref(disk));
   ASSERT_NE(damaged, nullptr);
   for (int round = 0; round < 2; ++round) {
     const auto needs_it = *damaged->submit(one), does_not = *damaged->submit(other);
@@ -247,7 +266,7 @@ TEST(StreamingEngine, AnExpertThatCannotBeReadEndsWhoNeedsItAndNobodyElse) {
     EXPECT_EQ(got.finish_reason, "length");
     EXPECT_EQ(got.tokens, expected_second.tokens);
   }
-  broken = {};  // the disk is well again
+  disk.mend();
   EXPECT_EQ(drain(**damaged->submit(one)).tokens, expected_first.tokens);
 }
 
@@ -273,7 +292,7 @@ FirstUses uses_of(Engine& engine, const TokenIds& text) {
 // state of `other` has already moved on. It must go back to the end of its prompt, and on with the same tokens.
 void expect_recovery(const std::string& folder, const std::string& before, const std::string& after) {
   SCOPED_TRACE(folder);
-  BrokenRange broken;
+  BrokenDisk broken;
   std::atomic<bool> hold{false};
   const store::FakeDisk::Script disk = [&](int64_t file, int64_t offset) {
     while (hold) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -304,7 +323,7 @@ void expect_recovery(const std::string& folder, const std::string& before, const
     const auto* tensor =
         catalog.find(before + std::to_string(layer) + after + std::to_string(expert) + ".up_proj.weight");
     ASSERT_NE(tensor, nullptr);
-    broken = {tensor->offset, tensor->offset + tensor->bytes};
+    broken.break_at({tensor->offset, tensor->offset + tensor->bytes});
     hold = true;
     const auto goes_on = *engine->submit(other), ends = *engine->submit(one);
     hold = false;
@@ -312,7 +331,7 @@ void expect_recovery(const std::string& folder, const std::string& before, const
     const Outcome got = drain(*goes_on);
     EXPECT_EQ(got.finish_reason, "length");
     EXPECT_EQ(got.tokens, expected.tokens) << "prompt " << seed;
-    broken = {};
+    broken.mend();
     ++recovered;
   }
   EXPECT_EQ(recovered, 3) << "no prompt without an expert that the other one needs";
