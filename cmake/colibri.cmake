@@ -58,6 +58,20 @@ if(COLIBRI_SANITIZE)
   target_precompile_headers(layer_headers PRIVATE ${standard_headers})
 endif()
 
+# colibri_unity(TARGET [REGEX]): in sanitizer builds, where the headers take longest, compiles the files of TARGET eight at a
+# time (asan: 2250 to 1500 seconds of one core); those whose names match REGEX alone, for they use names of their neighbours.
+function(colibri_unity target)
+  if(NOT COLIBRI_SANITIZE)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  if(ARGC GREATER 1)
+    get_target_property(alone ${target} SOURCES)
+    list(FILTER alone INCLUDE REGEX "${ARGV1}")
+    set_source_files_properties(${alone} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # colibri_test_program(NAME SOURCES...): a program of tests.
 if(COLIBRI_TESTS)
   add_library(colibri_gtest INTERFACE)
