@@ -31,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -123,12 +124,21 @@ struct AttentionParams {
   float soft_cap = 0;            ///< scores are soft_cap * tanh(scale * q k / soft_cap); 0: scale * q k
 };
 
+/// Numbers [first, end).
+struct ExpertRange {
+  int32_t first = 0, end = std::numeric_limits<int32_t>::max();
+  bool is_last(int64_t n_experts) const { return end >= n_experts; }
+};
+
 /// How experts mix.
 struct ExpertParams {
   int top_k = 0;
   Activation activation{};       ///< gated exactly if the experts have a gate
   bool weight_on_input = false;  ///< the weight belongs to the expert's input, so to gate x and up x (Llama 4)
   int n_identity = 0;            ///< so many ids behind the last expert's give the row itself (LongCat-Flash)
+  /// Only these: their outputs are added to out, which is filled with zeros when the range begins with 0. Calls for
+  /// consecutive ranges give what one call for all gives, to the bit.
+  ExpertRange only{};
 };
 constexpr bool is_gated(const Activation& activation) { return activation.kind != ActivationKind::kRelu2; }
 

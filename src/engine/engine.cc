@@ -13,6 +13,9 @@ namespace colibri::engine {
 namespace {
 
 constexpr size_t kTokenText = 256;  // bytes of a token's text that need no memory in the token loop
+// While somebody decodes, a feed-forward over prompts stands back between so many parts: with rows enough for every
+// expert to be worth reading, a part takes about as long as a mixer.
+constexpr int kFeedForwardParts = 4;
 
 // Room for n elements in pages that are there, so that growing faults none in.
 template <typename T>
@@ -83,7 +86,9 @@ Status Engine::load(const std::string& path, const OpenOptions& options) {
                                         plan_.decoder_limits));
   const Settings& settings = options.settings;
   scheduler_.emplace(SchedulerLimits{plan_.prefill_chunk, settings.max_batch_size, settings.parallel});
-  pacing_.emplace(settings.prefill_share, plan_.prefill_chunk);
+  const int parts = plan_.streams || !experts_ ? 1 : kFeedForwardParts;
+  pacing_.emplace(settings.prefill_share, plan_.prefill_chunk, parts);
+  experts_per_part_ = std::max(1, (spec().moe.n_stored() + parts - 1) / parts);
   step_miss_seconds_ = settings.step_miss_seconds;
   if (plan_.streams && settings.batching == "routing")
     affinity_.emplace(static_cast<size_t>(spec().n_moe_layers()) * static_cast<size_t>(spec().moe.router.n_experts));

@@ -171,7 +171,8 @@ class Engine {
   std::optional<model::Decoder> decoder_;
   std::optional<Scheduler> scheduler_;
   std::optional<Pacing> pacing_;
-  int prefill_layer_ = 0;  // layers of the prefill pass that have run
+  bool prefill_begun_ = false;
+  int32_t experts_per_part_ = 1;  // of a feed-forward over prompts while somebody decodes
   EngineMetrics metrics_;
   std::array<double, kCauses> step_seconds_{};  // of the present step
   Clock::time_point charged_until_;

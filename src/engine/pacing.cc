@@ -12,20 +12,24 @@ constexpr double kAboutTheSame = 1.3;
 
 constexpr double kRelief = 4;  // seconds of prompts for which the share doubles
 
-void blend(double& value, double sample, bool first) { value = first ? sample : value + kNew * (sample - value); }
+using model::Piece;
+
+void blend(double& value, double sample) { value = value == 0 ? sample : value + kNew * (sample - value); }
+
+size_t index(Piece piece) { return static_cast<size_t>(piece); }
 
 }  // namespace
 
-Pacing::Pacing(double prefill_share, int64_t max_rows) : prefill_share_(prefill_share) {
-  for (int64_t rows = std::min(kLeastRows, max_rows); rows < max_rows; rows *= 2) sizes_.push_back({rows, 0, false});
-  sizes_.push_back({max_rows, 0, false});
+Pacing::Pacing(double prefill_share, int64_t max_rows, int parts) : prefill_share_(prefill_share), parts_(parts) {
+  for (int64_t rows = std::min(kLeastRows, max_rows); rows < max_rows; rows *= 2) sizes_.push_back({rows, {}});
+  sizes_.push_back({max_rows, {}});
 }
 
 void Pacing::waiting(int64_t rows, int n_layers) {
   pressure_ = 1 + static_cast<double>(rows) * seconds_per_row(n_layers) / kRelief;
 }
 
-void Pacing::decoded(double seconds) { blend(decode_seconds_, seconds, decode_seconds_ == 0); }
+void Pacing::decoded(double seconds) { blend(decode_seconds_, seconds); }
 
 // The largest size that is not larger, so a size stands for the rows up to the next.
 size_t Pacing::size_of(int64_t rows) const {
@@ -34,40 +38,44 @@ size_t Pacing::size_of(int64_t rows) const {
   return static_cast<size_t>(std::max<int64_t>(0, above - sizes_.begin() - 1));
 }
 
-void Pacing::layer_ran(int64_t rows, double seconds) {
-  Size& size = sizes_[size_of(rows)];
-  blend(size.seconds, seconds, !size.measured);
-  size.measured = true;
+void Pacing::ran(int64_t rows, Piece piece, bool whole, double seconds) {
+  const bool all_parts = whole && piece == Piece::kFeedForward;
+  blend(sizes_[size_of(rows)].seconds[index(piece)], all_parts ? seconds / parts_ : seconds);
 }
 
-// Of a layer. What was not measured yet is taken from the nearest size that was: half of the time is the weights',
-// half the rows'.
-double Pacing::expected(int64_t rows) const {
+// What was not measured yet is taken from the nearest size that was: half of the time is the weights', half the rows'.
+double Pacing::expected(int64_t rows, Piece piece) const {
   const Size& own = sizes_[size_of(rows)];
-  if (own.measured) return own.seconds;
+  const auto seconds = [piece](const Size& s) { return s.seconds[index(piece)]; };
+  if (seconds(own) > 0) return seconds(own);
   const Size* nearest = nullptr;
   for (const Size& s : sizes_)
-    if (s.measured && (nearest == nullptr || s.rows <= own.rows)) nearest = &s;
+    if (seconds(s) > 0 && (nearest == nullptr || s.rows <= own.rows)) nearest = &s;
   if (nearest == nullptr) return 0;
-  return nearest->seconds * (0.5 + 0.5 * static_cast<double>(own.rows) / static_cast<double>(nearest->rows));
+  return seconds(*nearest) * (0.5 + 0.5 * static_cast<double>(own.rows) / static_cast<double>(nearest->rows));
+}
+
+double Pacing::longest(int64_t rows) const {
+  return std::max(expected(rows, Piece::kMixer), expected(rows, Piece::kFeedForward));
 }
 
 int64_t Pacing::pass_rows(bool anyone_decodes) const {
   if (!anyone_decodes) return sizes_.back().rows;
-  const double limit = std::max(slice(), kAboutTheSame * expected(sizes_.front().rows));
+  const double limit = std::max(slice(), kAboutTheSame * longest(sizes_.front().rows));
   int64_t rows = sizes_.front().rows;
   for (const Size& size : sizes_)
-    if (expected(size.rows) > 0 && expected(size.rows) <= limit) rows = std::max(rows, size.rows);
+    if (const double seconds = longest(size.rows); seconds > 0 && seconds <= limit) rows = std::max(rows, size.rows);
   return rows;
 }
 
-bool Pacing::fits(int64_t rows, double spent) const { return spent + expected(rows) <= slice(); }
+bool Pacing::fits(int64_t rows, Piece piece, double spent) const { return spent + expected(rows, piece) <= slice(); }
 
 double Pacing::seconds_per_row(int n_layers) const {
   double best = 0;
   for (const Size& size : sizes_) {
-    const double per_row = size.seconds / static_cast<double>(size.rows);
-    if (size.measured && (best == 0 || per_row < best)) best = per_row;
+    const double layer = size.seconds[index(Piece::kMixer)] + parts_ * size.seconds[index(Piece::kFeedForward)];
+    const double per_row = layer / static_cast<double>(size.rows);
+    if (layer > 0 && (best == 0 || per_row < best)) best = per_row;
   }
   return best * n_layers;
 }

@@ -83,10 +83,12 @@ TokenIds conversation(Engine& engine, std::vector<int64_t>* cached) {
 
 class Serving : public testing::TestWithParam<const char*> {};
 
-// Plain, latent, windows, compressed, delta rule, Mamba-2, short convolutions.
+// Plain, latent, windows, compressed, delta rule, Mamba-2, short convolutions, experts beside a dense MLP, weights on
+// inputs.
 INSTANTIATE_TEST_SUITE_P(Families, Serving,
                          testing::Values("qwen3_moe", "deepseek_v2", "gpt_oss", "deepseek_v4", "qwen3_next",
-                                         "nemotron_h", "lfm2_moe", "glm_moe_dsa", "longcat_flash"),
+                                         "nemotron_h", "lfm2_moe", "glm_moe_dsa", "longcat_flash", "gemma4", "llama4",
+                                         "deepseek_v3"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(Serving, APrefixThatWasComputedBeforeGivesTheSameTokens) {

@@ -76,7 +76,7 @@ Status Engine::decode_pass() {
   return {};
 }
 
-// Some layers of the pass over prompts: as many as fit while others wait for tokens, else one, so that whatever happens
+// Some pieces of the pass over prompts: as many as fit while others wait for tokens, else one, so that whatever happens
 // meanwhile is seen soon.
 Status Engine::prefill_slice() {
   charge(Cause::kOther);
@@ -85,16 +85,18 @@ Status Engine::prefill_slice() {
   if (plan.empty() && scheduler_->plan_prefill(pacing_->pass_rows(anyone_decodes)).empty()) return {};
   const int64_t rows = plan.batch().rows();
   const double waited = experts_ ? experts_->wait_seconds() : 0;
-  watch(plan, prefill_layer_ == 0 ? rows : 0);
-  if (prefill_layer_ == 0) begin_prefill(plan);
+  watch(plan, prefill_begun_ ? 0 : rows);
+  if (!prefill_begun_) begin_prefill(plan);
   const Clock::time_point start = Clock::now();
   bool done = false;
-  for (double spent = 0; !done && (spent == 0 || (anyone_decodes && pacing_->fits(rows, spent)));) {
-    COLIBRI_ASSIGN(done, decoder_->next_layer(Lane::kPrefill, &*routing_));
-    ++prefill_layer_;
+  const int32_t max_experts = anyone_decodes ? experts_per_part_ : model::Decoder::kAllExperts;
+  model::Piece piece = decoder_->upcoming(Lane::kPrefill);
+  for (double spent = 0; !done && (spent == 0 || (anyone_decodes && pacing_->fits(rows, piece, spent)));) {
+    COLIBRI_ASSIGN(done, decoder_->next_piece(Lane::kPrefill, max_experts, &*routing_));
     const double now = seconds_between(start, Clock::now());
-    pacing_->layer_ran(rows, now - spent);
+    pacing_->ran(rows, piece, !anyone_decodes, now - spent);
     spent = now;
+    if (!done) piece = decoder_->upcoming(Lane::kPrefill);
   }
   charge_pass(Cause::kPrefill, Cause::kPrefillWait, credit_reading(plan, waited));
   for (const ScheduledSegment& segment : plan.segments())
@@ -107,6 +109,7 @@ void Engine::begin_prefill(const PassPlan& plan) {
   for (const ScheduledSegment& segment : plan.segments())
     if (segment.rows.first_position == 0) states_->reset(segment.sequence->slot);  // a sequence begins with zeros
   decoder_->begin(Lane::kPrefill, plan.batch());
+  prefill_begun_ = true;
 }
 
 void Engine::end_prefill(const PassPlan& plan) {
@@ -124,7 +127,7 @@ void Engine::end_prefill(const PassPlan& plan) {
 
 void Engine::forget_prefill() {
   scheduler_->end_prefill();
-  prefill_layer_ = 0;
+  prefill_begun_ = false;
 }
 
 // Who is asked whether the pass is still wanted, and told its routing.

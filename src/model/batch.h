@@ -18,8 +18,12 @@ struct BatchSegment {
   bool long_prompt = false;  ///< RoPE with the long factors, where the model has them (ModelSpec::takes_long_factors)
 };
 
-/// Two passes can be under way at once: tokens that sequences wait for, and prompts, which stand back after any layer.
+/// Two passes can be under way at once: tokens that sequences wait for, and prompts, which stand back after any piece.
 enum class Lane : uint8_t { kDecode, kPrefill };
+
+/// What a pass does between two points at which it may stand back: a layer's mixer, or (a part of) its feed-forward.
+enum class Piece : uint8_t { kMixer, kFeedForward };
+constexpr size_t kPieces = 2;
 
 struct Batch {
   std::span<const TokenId> tokens;     ///< [rows]

@@ -8,7 +8,7 @@ namespace colibri::model {
 Result<Rows> Decoder::forward(Lane lane, const Batch& batch, RoutingObserver* observer) {
   begin(lane, batch);
   for (bool done = false; !done;) {
-    COLIBRI_ASSIGN(done, next_layer(lane, observer));
+    COLIBRI_ASSIGN(done, next_piece(lane, kAllExperts, observer));
   }
   return end(lane);
 }
@@ -16,16 +16,31 @@ Result<Rows> Decoder::forward(Lane lane, const Batch& batch, RoutingObserver* ob
 void Decoder::begin(Lane lane, const Batch& batch) {
   use(lane);
   COLIBRI_DCHECK(batch.rows() <= ws_.x.rows);
-  pass(lane) = {batch, 0};
+  pass(lane) = {};
+  pass(lane).batch = batch;
   embed(batch);
 }
 
-Result<bool> Decoder::next_layer(Lane lane, RoutingObserver* observer) {
+Piece Decoder::upcoming(Lane lane) const {
+  const Pass& p = passes_[static_cast<size_t>(lane)];
+  return p.mixed || layer_spec(p.layer).mixer == Mixer::kNone ? Piece::kFeedForward : Piece::kMixer;
+}
+
+Result<bool> Decoder::next_piece(Lane lane, int32_t max_experts, RoutingObserver* observer) {
+  const Piece piece = upcoming(lane);
   use(lane);
   Pass& p = pass(lane);
-  mix(p.layer, p.batch);
-  COLIBRI_TRY(feed_forward(p.layer, p.batch, observer));
+  bool layer_done = !layer_spec(p.layer).has_ffn();
+  if (piece == Piece::kMixer) {
+    mix(p.layer, p.batch);
+    p.mixed = true;
+  } else if (!layer_done) {
+    COLIBRI_ASSIGN(layer_done, feed_forward(p, max_experts, observer));
+  }
   COLIBRI_TRY(check_abandoned());
+  if (!layer_done) return false;
+  p.mixed = false;
+  p.first_expert = 0;
   return ++p.layer == parts_.spec->n_layers();
 }
 
@@ -53,7 +68,6 @@ void Decoder::embed(const Batch& batch) {
 // x += mixer(norm(x))
 void Decoder::mix(int layer, const Batch& batch) {
   const LayerSpec& spec = layer_spec(layer);
-  if (spec.mixer == Mixer::kNone) return;
   const LayerWeights& w = layer_weights(layer);
   const Rows input = block_input(w.mixer_streams, w.mixer_norm, batch.rows());
   const Rows branch = ws_.branch.slice(0, batch.rows());

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "compute/backend.h"
@@ -34,15 +35,21 @@ struct DecoderParts {
 
 class Decoder {
  public:
+  static constexpr int32_t kAllExperts = std::numeric_limits<int32_t>::max();
+
   static Result<Decoder> create(const DecoderParts& parts, const DecoderLimits& limits);
 
   /// Begins a pass in the lane; one that was under way there is forgotten. What `batch` points to must stay until the
   /// pass is over. REQUIRES: rows <= max_rows (kDecode: max_decode_rows), positions < context.
   void begin(Lane lane, const Batch& batch);
-  /// Runs the next layer of the lane's pass: true when that was the last one. The other lane may run in between, with
-  /// other sequences. `observer` may be null. kCancelled when the backend was told to stop.
-  Result<bool> next_layer(Lane lane, RoutingObserver* observer);
-  /// The pass after its last layer: [rows, hidden] behind the final norm, valid until anything else is called. Keys,
+  /// What next_piece() would run.
+  Piece upcoming(Lane lane) const;
+  /// Runs the next piece of the lane's pass: true when that was the last one. A feed-forward computes up to
+  /// `max_experts` experts; those that are streamed all at once, for what was read for it must not be lost in between.
+  /// The other lane may run between pieces, with other sequences; pieces change no result. `observer` may be null.
+  /// kCancelled when the backend was told to stop.
+  Result<bool> next_piece(Lane lane, int32_t max_experts, RoutingObserver* observer);
+  /// The pass after its last piece: [rows, hidden] behind the final norm, valid until anything else is called. Keys,
   /// values and state of the rows are in the caches.
   Rows end(Lane lane);
   /// All of that in one.
@@ -54,7 +61,9 @@ class Decoder {
  private:
   struct Pass {
     Batch batch;
-    int layer = 0;  ///< the next one
+    int layer = 0;             ///< the one that is running
+    bool mixed = false;        ///< its mixer has run
+    int32_t first_expert = 0;  ///< of what is left of its feed-forward
   };
 
   // The loop and what blocks share (decoder.cc).
@@ -99,11 +108,13 @@ class Decoder {
   std::span<const compute::RecurrentSegment> states(int layer, const Batch& batch, int64_t offset);
 
   // Feed-forward (feed_forward.cc).
-  Status feed_forward(int layer, const Batch& batch, RoutingObserver* observer);
-  Status experts(int layer, const Batch& batch, Rows x, Rows out, RoutingObserver* observer);
+  Result<bool> feed_forward(Pass& pass, int32_t max_experts, RoutingObserver* observer);
+  compute::ExpertRange next_experts(const Pass& pass, int32_t max_experts) const;
+  Status experts(int layer, const Batch& batch, compute::ExpertRange range, Rows x, Rows out,
+                 RoutingObserver* observer);
   void route(int layer, const Batch& batch, Rows x);
   std::span<const int32_t> stored_ids(int64_t rows);
-  Status run_experts(store::ExpertLeases& leases, Rows x, Rows out);
+  Status run_experts(store::ExpertLeases& leases, compute::ExpertRange range, Rows x, Rows out);
   void guess_experts(int layer, int64_t rows);
   void shared_expert(const MoeWeights& w, Rows x, Rows out);
   void mlp(const ExpertWeights& weights, Rows x, Rows out);

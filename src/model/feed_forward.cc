@@ -19,48 +19,62 @@ void order_choice(int32_t* ids, float* weights, int64_t n) {
 
 }  // namespace
 
-// x += ffn(norm(x)), where the ffn is a dense MLP, experts, or the sum of both.
-Status Decoder::feed_forward(int layer, const Batch& batch, RoutingObserver* observer) {
+// x += ffn(norm(x)), where the ffn is a dense MLP, experts, or the sum of both. True when that is done; else some
+// experts are left. What they read is made from x again: the other lane has used its memory in between.
+Result<bool> Decoder::feed_forward(Pass& pass, int32_t max_experts, RoutingObserver* observer) {
   compute::Backend& backend = *parts_.backend;
+  const int layer = pass.layer;
   const LayerSpec& spec = layer_spec(layer);
   const LayerWeights& w = layer_weights(layer);
-  const int64_t rows = batch.rows();
+  const int64_t rows = pass.batch.rows();
   const Rows x = ws_.x.slice(0, rows), branch = ws_.branch.slice(0, rows);
-  if (!spec.has_ffn()) return {};
   const Rows input = block_input(w.ffn_streams, w.ffn_norm, rows);
-  if (spec.dense_width > 0) {
+  if (spec.dense_width > 0 && pass.first_expert == 0) {
     mlp(w.dense, input, branch);
     if (w.dense_post_norm.weight != nullptr) norm(branch, w.dense_post_norm, branch);
   }
   if (spec.moe) {
     const bool beside = spec.dense_width > 0;
     const Rows mixed = (spec.late_moe ? ws_.late : beside ? ws_.mixed : ws_.branch).slice(0, rows);
-    COLIBRI_TRY(experts(layer, batch, input, mixed, observer));
+    const compute::ExpertRange range = next_experts(pass, max_experts);
+    COLIBRI_TRY(experts(layer, pass.batch, range, input, mixed, observer));
+    pass.first_expert = range.end;
+    if (!range.is_last(parts_.spec->moe.n_stored())) return false;
     if (beside && !spec.late_moe) backend.add(branch, mixed);
   }
   add_to_residual(w.ffn_post_norm, rows);
   if (layer > 0 && layer_spec(layer - 1).late_moe) backend.add(x, ws_.late.slice(0, rows));
   if (w.scale != nullptr) backend.scale(x, *w.scale);
-  return {};
+  return true;
 }
 
-// out = sum of the chosen experts (+ the shared expert)
-Status Decoder::experts(int layer, const Batch& batch, Rows x, Rows out, RoutingObserver* observer) {
+compute::ExpertRange Decoder::next_experts(const Pass& pass, int32_t max_experts) const {
+  const bool streamed = limits_.max_apart_rows > 0;
+  if (streamed || max_experts >= parts_.spec->moe.n_stored() - pass.first_expert) return {pass.first_expert};
+  return {pass.first_expert, pass.first_expert + max_experts};
+}
+
+// out = sum of the chosen experts (+ the shared expert), or what the range adds to it.
+Status Decoder::experts(int layer, const Batch& batch, compute::ExpertRange range, Rows x, Rows out,
+                        RoutingObserver* observer) {
   const LayerSpec& spec = layer_spec(layer);
   const MoeWeights& w = layer_weights(layer).moe;
   const int64_t rows = x.rows;
   const int top_k = parts_.spec->moe.router.top_k;
-  route(layer, batch, x);
+  const bool begins = range.first == 0, few = rows <= limits_.max_apart_rows;
+  if (begins) route(layer, batch, x);
   COLIBRI_TRY(check_abandoned());  // nobody may see the choices of work that was skipped
-  const bool few = rows <= limits_.max_apart_rows;
-  store::ExpertLeases leases = parts_.experts->acquire(
-      moe_index(layer), stored_ids(rows), few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
-  if (observer != nullptr)
+  // Where experts come in parts they are all in memory: what is asked for, and counted, is asked for once.
+  store::ExpertLeases leases =
+      parts_.experts->acquire(moe_index(layer), begins ? stored_ids(rows) : std::span<const int32_t>(),
+                              few ? store::ArrivalOrder::kAny : store::ArrivalOrder::kAscending);
+  if (begins && observer != nullptr)
     observer->on_route(spec.number, ws_.expert_ids, ws_.expert_weights, rows, top_k, leases.missing());
   if (few && limits_.guesses_per_row > 0) guess_experts(layer, rows);
   const Rows own = ws_.expert_input.slice(0, parts_.spec->moe.own_norms ? rows : 0);
   if (own.rows > 0) norm(ws_.x.slice(0, rows), w.norm, own);
-  COLIBRI_TRY(run_experts(leases, own.rows > 0 ? own : x, out));
+  COLIBRI_TRY(run_experts(leases, range, own.rows > 0 ? own : x, out));
+  if (!range.is_last(parts_.spec->moe.n_stored())) return {};
   if (parts_.spec->moe.shared_width > 0) shared_expert(w, x, out);
   if (w.post_norm.weight != nullptr) norm(out, w.post_norm, out);
   return {};
@@ -96,7 +110,7 @@ void Decoder::route(int layer, const Batch& batch, Rows x) {
 }
 
 // Experts that are in memory compute while the others arrive.
-Status Decoder::run_experts(store::ExpertLeases& leases, Rows x, Rows out) {
+Status Decoder::run_experts(store::ExpertLeases& leases, compute::ExpertRange range, Rows x, Rows out) {
   compute::Backend& backend = *parts_.backend;
   const MoeSpec& moe = parts_.spec->moe;
   compute::ExpertParams params;
@@ -104,6 +118,7 @@ Status Decoder::run_experts(store::ExpertLeases& leases, Rows x, Rows out) {
   params.activation = parts_.spec->activation;
   params.weight_on_input = moe.weight_on_input;
   params.n_identity = moe.identity_experts;
+  params.only = range;
   if (leases.all_there()) {
     backend.experts(x, ws_.expert_ids, ws_.expert_weights, params, leases.by_expert(), out);
     return {};

@@ -144,15 +144,11 @@ void carve_mixers(const Widths& widths, int64_t n, Carver& carver, Workspace& w)
 
 void carve_experts(const ModelSpec& spec, const DecoderLimits& limits, Carver& carver, Workspace& w) {
   const int64_t n = limits.max_rows, hidden = spec.hidden_size, top_k = spec.moe.router.top_k;
-  const bool parallel = parallel_experts(spec);
   w.expert_input = carver.rows(spec.moe.own_norms ? n : 0, hidden);
-  w.mixed = carver.rows(parallel ? n : 0, hidden);
   w.shared = carver.rows(spec.moe.shared_width > 0 ? n : 0, hidden);
   w.guess = carver.rows(limits.guesses_per_row > 0 ? limits.max_apart_rows : 0, hidden);
   w.router_logits = carver.rows(n, spec.moe.router.n_experts);
   w.shared_gate = carver.rows(n, 1);
-  w.expert_ids = carver.take<int32_t>(n * top_k);
-  w.expert_weights = carver.take<float>(n * top_k);
   w.stored_ids = carver.take<int32_t>(spec.moe.identity_experts > 0 ? n * top_k : 0);
   w.guessed_ids = carver.take<int32_t>(limits.max_apart_rows * top_k);
   w.guessed_weights = carver.take<float>(limits.max_apart_rows * top_k);
@@ -192,6 +188,10 @@ Carried carve_lane(const ModelSpec& spec, int64_t n, int64_t context, Carver& ca
   const bool has_long =
       std::any_of(spec.ropes.begin(), spec.ropes.end(), [](const RopeSpec& r) { return r.has_long(); });
   c.long_angles = has_long ? carver.take<int32_t>(n) : nullptr;
+  c.branch = carver.rows(n, spec.hidden_size);
+  c.mixed = carver.rows(parallel_experts(spec) ? n : 0, spec.hidden_size);
+  c.expert_ids = carver.take<int32_t>(n * spec.moe.router.top_k);
+  c.expert_weights = carver.take<float>(n * spec.moe.router.top_k);
   return c;
 }
 
@@ -205,7 +205,6 @@ Workspace carve(const ModelSpec& spec, const DecoderLimits& limits, Carver& carv
   w.normed_streams = carver.rows(streams > 0 ? n : 0, streams * hidden);
   w.stream_weights = carver.buffer(n, (2 + streams) * streams);
   w.normed = carver.rows(n, hidden);
-  w.branch = carver.rows(n, hidden);
   carve_mixers(widths, n, carver, w);
   w.mlp_gate = carver.buffer(n, widths.mlp);
   w.mlp_up = carver.buffer(n, widths.mlp);

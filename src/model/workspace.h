@@ -37,38 +37,41 @@ struct Buffer {
   }
 };
 
-/// What a pass carries from layer to layer. Each lane has its own.
+/// What a pass carries from piece to piece. Each lane has its own.
 struct Carried {
   Rows x;                   ///< residual stream [hidden]; of several, what a block reads
   Rows streams;             ///< several residual streams [streams * hidden]
   Rows late;                ///< experts' output that is added later [hidden]
   compute::KeySets chosen;  ///< by the indexer, for the layers that share it
   int32_t* long_angles;     ///< [rows]: rows of a RoPE table that has long factors
+  Rows branch, mixed;       ///< what a block adds to x, and what experts beside a dense MLP do [hidden]
+  int32_t* expert_ids;      ///< [rows, top_k]
+  float* expert_weights;    ///< likewise
 };
 
 /// With what the running lane carries in front.
 struct Workspace : Carried {
-  Carried lanes[2];          ///< by Lane
-  Rows normed_streams;       ///< [streams * hidden]
-  Buffer stream_weights;     ///< of the block that is running
-  Rows normed, branch;       ///< what a block reads, and what it adds to x [hidden]
-  Rows expert_input, mixed;  ///< likewise for experts beside a dense MLP [hidden]
-  Rows shared;               ///< the shared expert's output [hidden]
-  Rows guess;                ///< input of a router that is asked early [hidden]
+  Carried lanes[2];       ///< by Lane
+  Rows normed_streams;    ///< [streams * hidden]
+  Buffer stream_weights;  ///< of the block that is running
+  Rows normed;            ///< what a block reads [hidden]
+  Rows expert_input;      ///< likewise for experts with a norm of their own [hidden]
+  Rows shared;            ///< the shared expert's output [hidden]
+  Rows guess;             ///< input of a router that is asked early [hidden]
   Buffer q, k, v, gate, attended;
   Buffer q_rank, q_rope, latent, k_rope, q_latent, latent_out;  ///< latent attention
   Buffer index_q, index_k, index_weights;
-  Buffer entries;                           ///< keys that stand for runs of positions
-  int32_t* entry_positions;                 ///< [max_rows]: of the first position of each
-  Buffer decay, beta, down;                 ///< delta rule, Mamba-2
-  Buffer mlp_gate, mlp_up;                  ///< dense or shared MLP
-  Rows router_logits;                       ///< [experts]
-  Rows shared_gate;                         ///< [1]
-  int32_t *expert_ids, *guessed_ids;        ///< [max_rows, top_k], [max_apart_rows, top_k]
-  int32_t* stored_ids;                      ///< [max_rows * top_k]: those of experts that have weights
-  float *expert_weights, *guessed_weights;  ///< likewise
-  Rows logits, logit_input;                 ///< [max_logit_rows, vocab], [max_logit_rows, hidden]
-  std::vector<compute::RopeTable> ropes;    ///< by ModelSpec::ropes
+  Buffer entries;                         ///< keys that stand for runs of positions
+  int32_t* entry_positions;               ///< [max_rows]: of the first position of each
+  Buffer decay, beta, down;               ///< delta rule, Mamba-2
+  Buffer mlp_gate, mlp_up;                ///< dense or shared MLP
+  Rows router_logits;                     ///< [experts]
+  Rows shared_gate;                       ///< [1]
+  int32_t* guessed_ids;                   ///< [max_apart_rows, top_k]
+  int32_t* stored_ids;                    ///< [max_rows * top_k]: those of experts that have weights
+  float* guessed_weights;                 ///< like guessed_ids
+  Rows logits, logit_input;               ///< [max_logit_rows, vocab], [max_logit_rows, hidden]
+  std::vector<compute::RopeTable> ropes;  ///< by ModelSpec::ropes
 };
 
 /// Bytes that lay_out() hands out.

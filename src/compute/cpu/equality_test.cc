@@ -374,10 +374,25 @@ std::vector<std::vector<int32_t>> arrivals(Random& random, std::span<const int32
   return groups;
 }
 
-/// All at once, or as they might arrive from a disk.
+/// Some experts after the other, between which other operations use the backend.
+void run_in_parts(Random& random, Backend& backend, Rows x, std::span<const int32_t> ids, const float* weights,
+                  ExpertParams params, std::span<const ExpertWeights* const> experts, Rows out) {
+  const auto n = static_cast<int32_t>(experts.size());
+  for (params.only.end = 0; params.only.end < n;) {
+    params.only.first = params.only.end;
+    params.only.end = std::min(n, params.only.end + 1 + static_cast<int32_t>(random.below(n)));
+    backend.experts(x, ids.data(), weights, params, experts, out);
+    Block other = random_block(random, 3, x.width);
+    backend.rms_norm(other.rows(), nullptr, 1e-6f, other.rows());
+  }
+}
+
+/// All at once, in parts, or as they might arrive from a disk.
 void run_experts(Random& random, Backend& backend, Rows x, std::span<const int32_t> ids, const float* weights,
                  const ExpertParams& params, std::span<const ExpertWeights* const> experts, Rows out) {
-  if (random.below(2) == 0) return backend.experts(x, ids.data(), weights, params, experts, out);
+  const int64_t way = random.below(3);
+  if (way == 0) return backend.experts(x, ids.data(), weights, params, experts, out);
+  if (way == 1) return run_in_parts(random, backend, x, ids, weights, params, experts, out);
   std::vector<int32_t> with_weights;
   std::copy_if(ids.begin(), ids.end(), std::back_inserter(with_weights),
                [&experts](int32_t id) { return id < static_cast<int32_t>(experts.size()); });
