@@ -139,7 +139,7 @@ void add_prepared_route(Router& router, ApiContext& context, const char* path, H
   route.path = path;
   route.handler = [&context, refusal, answer](HttpRequest request, std::shared_ptr<Responder> responder) {
     if (const auto error = engine_missing(context.host)) return responder->respond(refusal(*error));
-    context.preparing.run([&context, refusal, answer, body = std::move(request.body),
+    context.preparing.run([&context, refusal, answer, body = std::move(request.body), id = std::move(request.id),
                            responder = std::move(responder)] {
       HttpResponse response;
       try {
@@ -148,7 +148,10 @@ void add_prepared_route(Router& router, ApiContext& context, const char* path, H
         response =
             refusal({500, std::string("the request could not be read: ") + fault.what(), "internal_error", {}, {}, 0});
       }
-      responder->post([responder, response = std::move(response)] { responder->respond(response); });
+      responder->post([&context, id, responder, response = std::move(response)] {
+        if (response.status == 500) context.log.line(LogLevel::kError, "request " + id + ": " + response.body);
+        responder->respond(response);
+      });
     });
   };
   router.add(std::move(route));
