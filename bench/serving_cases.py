@@ -308,10 +308,12 @@ def batching(bench):
                 before = server.metrics()
                 result, _ = closed(server, order, clients)
                 after = server.metrics()
-            hits, misses, read = (servers.metric(after, name) - servers.metric(before, name)
-                                  for name in ("colibri_expert_hits_total", "colibri_expert_misses_total", "colibri_expert_read_bytes_total"))
+            hits, misses, read, rows, passes = (
+                servers.metric(after, name) - servers.metric(before, name)
+                for name in ("colibri_expert_hits_total", "colibri_expert_misses_total", "colibri_expert_read_bytes_total",
+                             "colibri_batch_rows_sum", "colibri_batch_rows_count"))
             summary = result["summary"]
-            yield row("batching", "colibri", round_number, misses / requests, "misses_per_request", {"order": name}, hit_rate=hits / (hits + misses),
+            yield row("batching", "colibri", round_number, misses / requests, "misses_per_request", {"order": name}, hit_rate=hits / (hits + misses), rows_per_pass=rows / passes,
                       bytes_read=read, tokens_per_second=summary["tokens_per_second"], first_token_seconds=summary["first_token_seconds"])
 
 

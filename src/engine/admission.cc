@@ -1,8 +1,8 @@
 // Who gets a free slot, and how much of the prompt is there already.
 //
-// In the order of due times, unless experts stream and `batching` is routing: then whoever's experts are in memory goes
-// first, within a bound. A request that stood at place p when it came starts with the (kBound * p + slots)-th admission
-// after that at the latest; in the order of due times it would be the p-th.
+// In the order of due times, unless experts stream and `batching` is routing: then whoever's experts are in memory, or
+// wanted by those who run, goes first, within a bound. A request that stood at place p when it came starts with the
+// (kBound * p + slots)-th admission after that at the latest; in the order of due times it would be the p-th.
 #include <algorithm>
 
 #include "engine/engine.h"
@@ -35,7 +35,10 @@ void Engine::admit() {
   };
   std::for_each(scheduler_->running().begin(), scheduler_->running().end(), add);
   std::for_each(scheduler_->waiting().begin(), scheduler_->waiting().end(), add);
-  pacing_->waiting(to_compute, spec().n_layers());
+  const auto& running = scheduler_->running();
+  const int64_t prefilling =
+      std::count_if(running.begin(), running.end(), [](const auto& sequence) { return sequence->prefilling(); });
+  pacing_->waiting(to_compute, spec().n_layers(), prefilling, static_cast<int64_t>(running.size()) - prefilling);
   metrics_.running.set(static_cast<int64_t>(scheduler_->running().size()));
   metrics_.waiting.set(static_cast<int64_t>(scheduler_->waiting().size()));
   metrics_.positions.set(positions);
@@ -46,7 +49,12 @@ size_t Engine::pick(const Scheduler::Waiting& waiting) {
   const auto slots = static_cast<int64_t>(plan_.kv.n_slots);
   size_t best = Scheduler::kNobody;
   float best_score = -1;
-  if (affinity_) affinity_->look_at_cache([this](size_t e) { return in_memory(static_cast<int>(e)); });
+  if (affinity_)
+    affinity_->look([this](size_t e) { return in_memory(static_cast<int>(e)); },
+                    [this](const auto& visit) {
+                      for (const auto& sequence : scheduler_->running())
+                        if (!sequence->profile.empty()) visit(sequence->profile);
+                    });
   for (size_t i = 0; i < waiting.size(); ++i) {
     Sequence& sequence = *waiting[i];
     if (affinity_ && sequence.start_by < 0) {

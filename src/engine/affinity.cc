@@ -25,7 +25,7 @@ void normalise(Affinity::Profile& p) {
 
 }  // namespace
 
-Affinity::Affinity(size_t n_experts) : requests_with_(kBuckets) {
+Affinity::Affinity(size_t n_experts) : n_experts_(n_experts), requests_with_(kBuckets) {
   domains_.resize(kDomains);
   for (Domain& domain : domains_) {
     domain.profile.resize(kBuckets);
@@ -88,15 +88,33 @@ void Affinity::learn(const Profile& profile, std::span<const uint32_t> activatio
   ++n_requests_;
 }
 
-float Affinity::score(const Profile& profile) const {
-  float sum = 0, weights = 0;
-  for (const Domain& domain : domains_) {
-    if (domain.requests <= 0) continue;
-    const float weight = std::exp(kSharpness * dot(domain.profile, profile));
-    sum += weight * domain.resident;
-    weights += weight;
+// How much each domain says about a request. All zero while nothing is known.
+Affinity::Shares Affinity::shares_of(const Profile& profile) const {
+  Shares shares{};
+  float sum = 0;
+  for (size_t d = 0; d < kDomains; ++d) {
+    if (domains_[d].requests <= 0) continue;
+    shares[d] = std::exp(kSharpness * dot(domains_[d].profile, profile));
+    sum += shares[d];
   }
-  return weights > 0 ? sum / weights : 0;
+  for (float& share : shares) share = sum > 0 ? share / sum : 0;
+  return shares;
+}
+
+void Affinity::look_at_expert(size_t expert, bool resident, const Shares& running) {
+  float wanted = 0;
+  for (size_t d = 0; d < kDomains; ++d) wanted += running[d] * domains_[d].experts[expert];
+  for (Domain& domain : domains_) {
+    const float share = domain.experts[expert];
+    domain.affinity += (resident ? share : 0) + std::min(share, wanted);
+  }
+}
+
+float Affinity::score(const Profile& profile) const {
+  const Shares shares = shares_of(profile);
+  float sum = 0;
+  for (size_t d = 0; d < kDomains; ++d) sum += shares[d] * domains_[d].affinity;
+  return sum;
 }
 
 }  // namespace colibri::engine

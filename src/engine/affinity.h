@@ -2,12 +2,13 @@
 //
 // Requests are gathered into a few domains by the words of their prompts: each domain has a profile of token counts
 // (hashed into buckets, rare ones weigh more) and a fading mean of the experts that its requests used. A waiting
-// request takes the experts of the domain whose profile is nearest, in proportion to how near it is. What is in memory
-// of those is its affinity to the cache; the scheduler may prefer requests with more of it (setting `batching`). This
-// steers time only, never a result. Thread-safety: the engine's thread only. Memory: all of it in the constructor, and
-// kBuckets floats for each request.
+// request takes the experts of the domain whose profile is nearest, in proportion to how near it is. What of those is
+// in memory, and what the running requests want too, is its affinity; the scheduler may prefer requests with more of it
+// (setting `batching`). This steers time only, never a result. Thread-safety: the engine's thread only. Memory: all of
+// it in the constructor, and kBuckets floats for each request.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -29,29 +30,38 @@ class Affinity {
   Profile profile(std::span<const TokenId> prompt) const;
   /// A request with this profile used these experts so often. [n_experts]
   void learn(const Profile& profile, std::span<const uint32_t> activations);
-  /// The share of each domain's experts that `resident(expert)` names. Before score().
-  template <typename Resident>
-  void look_at_cache(Resident resident) {
-    for (Domain& domain : domains_) {
-      double there = 0;
-      for (size_t e = 0; e < domain.experts.size(); ++e)
-        if (domain.experts[e] > 0 && resident(e)) there += domain.experts[e];
-      domain.resident = static_cast<float>(there);
-    }
+  /// What score() compares with: the experts that `resident(expert)` names, and what requests with the profiles that
+  /// `for_each_running(visit)` visits will want.
+  template <typename Resident, typename ForEachRunning>
+  void look(Resident resident, ForEachRunning for_each_running) {
+    Shares running{};
+    float n = 0;
+    for_each_running([&](const Profile& profile) {
+      const Shares shares = shares_of(profile);
+      for (size_t d = 0; d < kDomains; ++d) running[d] += shares[d];
+      ++n;
+    });
+    for (float& share : running) share = n > 0 ? share / n : 0;
+    for (Domain& domain : domains_) domain.affinity = 0;
+    for (size_t e = 0; e < n_experts_; ++e) look_at_expert(e, resident(e), running);
   }
-  /// The share of the experts that a request with this profile will probably want and that are in memory; 0 to 1. A
-  /// request that is like none known gets the mean of all.
+  /// Of the experts that a request with this profile will probably want, the share that is in memory plus the share
+  /// that running requests want as often; 0 to 2. A request that is like none known gets the mean of all.
   float score(const Profile& profile) const;
 
  private:
+  using Shares = std::array<float, kDomains>;
   struct Domain {
     double requests = 0;         ///< fading number
     Profile profile;             ///< of length 1
     std::vector<float> experts;  ///< [n_experts], shares: they sum to 1
-    float resident = 0;
+    float affinity = 0;          ///< by the last look()
   };
+  Shares shares_of(const Profile& profile) const;
+  void look_at_expert(size_t expert, bool resident, const Shares& running);
   Domain* nearest(const Profile& profile, float& similarity);
   Domain& place_for(const Profile& profile);
+  size_t n_experts_;
   std::vector<Domain> domains_;
   std::vector<float> requests_with_;  // by bucket: in how many requests it occurred
   double n_requests_ = 0;

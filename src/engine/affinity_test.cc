@@ -29,9 +29,11 @@ Affinity learned() {
   return affinity;
 }
 
+const auto nobody = [](const auto&) {};
+
 TEST(Affinity, ANewRequestIsExpectedToWantTheExpertsOfRequestsLikeIt) {
   Affinity affinity = learned();
-  affinity.look_at_cache([](size_t e) { return e / 16 == 2; });
+  affinity.look([](size_t e) { return e / 16 == 2; }, nobody);
   const float like = affinity.score(affinity.profile(prompt_of(2, 99)));
   for (const int other : {0, 1, 3}) {
     const float unlike = affinity.score(affinity.profile(prompt_of(other, 98)));
@@ -40,9 +42,22 @@ TEST(Affinity, ANewRequestIsExpectedToWantTheExpertsOfRequestsLikeIt) {
   EXPECT_GT(like, 0.5f);
 }
 
+TEST(Affinity, RequestsThatWantWhatTheRunningOnesWantGoTogether) {
+  Affinity affinity = learned();
+  const auto nothing = [](size_t) { return false; };
+  affinity.look(nothing, [&](const auto& visit) {
+    for (const int domain : {1, 1, 1, 3}) visit(affinity.profile(prompt_of(domain, 97)));
+  });
+  const auto score = [&](int domain) { return affinity.score(affinity.profile(prompt_of(domain, 98))); };
+  EXPECT_GT(score(1), score(3));
+  EXPECT_GT(score(3), 1.5f * score(0));
+  affinity.look(nothing, nobody);
+  EXPECT_EQ(score(1), 0);
+}
+
 TEST(Affinity, NothingIsKnownAtFirst) {
   Affinity affinity(kExperts);
-  affinity.look_at_cache([](size_t) { return true; });
+  affinity.look([](size_t) { return true; }, nobody);
   EXPECT_EQ(affinity.score(affinity.profile(prompt_of(1, 1))), 0);
 }
 
@@ -50,7 +65,7 @@ TEST(Affinity, MoreDomainsThanPlacesTakeThePlaceOfThoseUsedLeast) {
   Affinity affinity(kExperts);
   for (int seed = 0; seed < 3; ++seed)
     for (int d = 0; d < 40; ++d) affinity.learn(affinity.profile(prompt_of(d, seed)), experts_of(d % 4));
-  affinity.look_at_cache([](size_t e) { return e / 16 == 3; });
+  affinity.look([](size_t e) { return e / 16 == 3; }, nobody);
   EXPECT_GT(affinity.score(affinity.profile(prompt_of(39, 50))), affinity.score(affinity.profile(prompt_of(38, 50))));
 }
 

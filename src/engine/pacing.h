@@ -22,8 +22,9 @@ class Pacing {
   /// `max_rows`: of a prefill pass. `parts`: of a feed-forward, while somebody decodes.
   Pacing(double prefill_share, int64_t max_rows, int parts);
 
-  /// So many rows of prompts are still to be computed, by whoever has been let in or waits.
-  void waiting(int64_t rows, int n_layers);
+  /// So many rows of prompts are still to be computed, by whoever has been let in or waits; of those who have a slot,
+  /// so many are at their prompts and so many decode.
+  void waiting(int64_t rows, int n_layers, int64_t prefilling, int64_t decoding);
   /// A decode pass took so long.
   void decoded(double seconds);
   /// A piece of a prefill pass with so many rows took so long; of a feed-forward, one of its parts or the whole.

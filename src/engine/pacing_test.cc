@@ -66,10 +66,18 @@ TEST(Pacing, WhatWasNotMeasuredIsExpectedFromItsNeighbour) {
 TEST(Pacing, PromptsThatPileUpGetMore) {
   Pacing pacing = measured(0.5, 0.080);
   EXPECT_FALSE(pacing.fits(256, kFeedForward, part_seconds(256)));
-  pacing.waiting(4000, 12);  // 26 s of them
+  pacing.waiting(4000, 12, 1, 8);  // 26 s of them
   EXPECT_TRUE(pacing.fits(256, kFeedForward, part_seconds(256)));
-  pacing.waiting(0, 12);
+  pacing.waiting(0, 12, 0, 8);
   EXPECT_FALSE(pacing.fits(256, kFeedForward, part_seconds(256)));
+}
+
+TEST(Pacing, ManyWhoWaitForTheirPromptsAndFewWhoDecodeGetMore) {
+  Pacing pacing = measured(0.5, 0.080);
+  pacing.waiting(0, 12, 1, 8);
+  EXPECT_FALSE(pacing.fits(256, kFeedForward, part_seconds(256)));
+  pacing.waiting(0, 12, 5, 3);
+  EXPECT_TRUE(pacing.fits(256, kFeedForward, part_seconds(256)));
 }
 
 TEST(Pacing, ARowCostsWhatItCostsInTheBestPass) {
