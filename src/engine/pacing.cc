@@ -26,8 +26,9 @@ Pacing::Pacing(double prefill_share, int64_t max_rows, int parts) : prefill_shar
 }
 
 void Pacing::waiting(int64_t rows, int n_layers, int64_t prefilling, int64_t decoding) {
-  const double idle_slots = static_cast<double>(prefilling) / static_cast<double>(std::max<int64_t>(1, decoding));
-  pressure_ = 1 + idle_slots + static_cast<double>(rows) * seconds_per_row(n_layers) / kRelief;
+  // Squared: one prompt among many readers changes nothing, half of the slots doubles the share.
+  const double idle = static_cast<double>(prefilling) / static_cast<double>(std::max<int64_t>(1, decoding));
+  pressure_ = 1 + idle * idle + static_cast<double>(rows) * seconds_per_row(n_layers) / kRelief;
 }
 
 void Pacing::decoded(double seconds) { blend(decode_seconds_, seconds); }
