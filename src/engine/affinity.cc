@@ -12,44 +12,57 @@ constexpr float kSharpness = 8;       // of the weights by which domains share a
 
 size_t bucket_of(TokenId id) { return (static_cast<uint32_t>(id) * 2654435761u >> 8) % Affinity::kBuckets; }
 
-float dot(const Affinity::Profile& a, const Affinity::Profile& b) {
+float dot(std::span<const float> a, std::span<const float> b) {
   float sum = 0;
   for (size_t i = 0; i < Affinity::kBuckets; ++i) sum += a[i] * b[i];
   return sum;
 }
 
-void normalise(Affinity::Profile& p) {
-  const float length = std::sqrt(dot(p, p));
-  for (float& v : p) v = length > 0 ? v / length : 0;
-}
-
 }  // namespace
 
-Affinity::Affinity(size_t n_experts) : n_experts_(n_experts), requests_with_(kBuckets) {
+Affinity::Affinity(size_t n_experts) : n_experts_(n_experts), requests_with_(kBuckets), rarity_(kBuckets) {
   domains_.resize(kDomains);
   for (Domain& domain : domains_) {
     domain.profile.resize(kBuckets);
+    domain.words.resize(kBuckets);
     domain.experts.resize(n_experts);
   }
 }
 
-// Square roots of counts, so that a prompt's most frequent word is not all of it, times the logarithm of how rare the
-// bucket is among requests.
-Affinity::Profile Affinity::profile(std::span<const TokenId> prompt) const {
+Affinity::Profile Affinity::profile(std::span<const TokenId> prompt) {
   Profile p(kBuckets);
   for (const TokenId id : prompt) ++p[bucket_of(id)];
+  ++n_requests_;
   for (size_t i = 0; i < kBuckets; ++i) {
-    const double rarity = std::log((n_requests_ + 2) / (requests_with_[i] + 1.0));
-    p[i] = std::sqrt(p[i]) * static_cast<float>(rarity);
+    if (p[i] > 0) ++requests_with_[i];
+    p[i] = std::sqrt(p[i]);
   }
-  normalise(p);
   return p;
 }
 
+void Affinity::weigh_words() {
+  for (size_t i = 0; i < kBuckets; ++i) {
+    const double rarity = std::log((n_requests_ + 2) / (requests_with_[i] + 1.0));
+    rarity_[i] = static_cast<float>(rarity * rarity);
+  }
+  for (Domain& domain : domains_) {
+    const float size = length(domain.profile);
+    for (size_t i = 0; i < kBuckets; ++i) domain.words[i] = size > 0 ? rarity_[i] * domain.profile[i] / size : 0;
+  }
+}
+
+// By rarity.
+float Affinity::length(const Profile& profile) const {
+  float sum = 0;
+  for (size_t i = 0; i < kBuckets; ++i) sum += rarity_[i] * profile[i] * profile[i];
+  return std::sqrt(sum);
+}
+
 Affinity::Domain* Affinity::nearest(const Profile& profile, float& similarity) {
+  const float size = length(profile);
   Domain* best = nullptr;
   for (Domain& domain : domains_) {
-    const float s = domain.requests > 0 ? dot(domain.profile, profile) : -1;
+    const float s = domain.requests > 0 && size > 0 ? dot(domain.words, profile) / size : -1;
     if (domain.requests <= 0 || (best != nullptr && s <= similarity)) continue;
     best = &domain;
     similarity = s;
@@ -74,27 +87,24 @@ void Affinity::learn(const Profile& profile, std::span<const uint32_t> activatio
   double total = 0;
   for (const uint32_t n : activations) total += n;
   if (total == 0) return;
+  weigh_words();
   Domain& domain = place_for(profile);
   for (Domain& d : domains_) d.requests *= 1 - 1 / (kMemory * kDomains);
   domain.requests = std::min(domain.requests + 1, kMemory);
   const auto part = static_cast<float>(1 / domain.requests);
-  for (size_t i = 0; i < kBuckets; ++i) {
-    domain.profile[i] += part * (profile[i] - domain.profile[i]);
-    requests_with_[i] += profile[i] > 0 ? 1.0f : 0.0f;
-  }
-  normalise(domain.profile);
+  for (size_t i = 0; i < kBuckets; ++i) domain.profile[i] += part * (profile[i] - domain.profile[i]);
   for (size_t e = 0; e < domain.experts.size(); ++e)
     domain.experts[e] += part * (static_cast<float>(activations[e] / total) - domain.experts[e]);
-  ++n_requests_;
 }
 
 // How much each domain says about a request. All zero while nothing is known.
 Affinity::Shares Affinity::shares_of(const Profile& profile) const {
   Shares shares{};
+  const float size = length(profile);
   float sum = 0;
   for (size_t d = 0; d < kDomains; ++d) {
-    if (domains_[d].requests <= 0) continue;
-    shares[d] = std::exp(kSharpness * dot(domains_[d].profile, profile));
+    if (domains_[d].requests <= 0 || size <= 0) continue;
+    shares[d] = std::exp(kSharpness * dot(domains_[d].words, profile) / size);
     sum += shares[d];
   }
   for (float& share : shares) share = sum > 0 ? share / sum : 0;

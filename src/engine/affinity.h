@@ -1,11 +1,11 @@
 // Affinity: which experts a request will want before anything of it is computed, by what requests like it wanted.
 //
 // Requests are gathered into a few domains by the words of their prompts: each domain has a profile of token counts
-// (hashed into buckets, rare ones weigh more) and a fading mean of the experts that its requests used. A waiting
-// request takes the experts of the domain whose profile is nearest, in proportion to how near it is. What of those is
-// in memory, and what the running requests want too, is its affinity; the scheduler may prefer requests with more of it
-// (setting `batching`). This steers time only, never a result. Thread-safety: the engine's thread only. Memory: all of
-// it in the constructor, and kBuckets floats for each request.
+// (hashed into buckets, rare ones weigh more: how rare, all prompts tell that have come so far) and a fading mean of
+// the experts that its requests used. A waiting request takes the experts of the domain whose profile is nearest, in
+// proportion to how near it is. What of those is in memory, and what the running requests want too, is its affinity;
+// the scheduler may prefer requests with more of it (setting `batching`). This steers time only, never a result.
+// Thread-safety: the engine's thread only. Memory: all of it in the constructor, and kBuckets floats for each request.
 #pragma once
 
 #include <array>
@@ -21,19 +21,20 @@ class Affinity {
  public:
   static constexpr size_t kBuckets = 512;
   static constexpr size_t kDomains = 16;
-  using Profile = std::vector<float>;  ///< [kBuckets], of length 1
+  using Profile = std::vector<float>;  ///< [kBuckets]: square roots of counts, so that no word is all of a prompt
 
   /// `n_experts`: of all layers together.
   explicit Affinity(size_t n_experts);
 
-  /// Of a prompt.
-  Profile profile(std::span<const TokenId> prompt) const;
+  /// Of a prompt that has come.
+  Profile profile(std::span<const TokenId> prompt);
   /// A request with this profile used these experts so often. [n_experts]
   void learn(const Profile& profile, std::span<const uint32_t> activations);
   /// What score() compares with: the experts that `resident(expert)` names, and what requests with the profiles that
   /// `for_each_running(visit)` visits will want.
   template <typename Resident, typename ForEachRunning>
   void look(Resident resident, ForEachRunning for_each_running) {
+    weigh_words();
     Shares running{};
     float n = 0;
     for_each_running([&](const Profile& profile) {
@@ -53,17 +54,21 @@ class Affinity {
   using Shares = std::array<float, kDomains>;
   struct Domain {
     double requests = 0;         ///< fading number
-    Profile profile;             ///< of length 1
+    Profile profile;             ///< fading mean
+    std::vector<float> words;    ///< [kBuckets]: the profile by rarity, so that a dot product with it is a cosine
     std::vector<float> experts;  ///< [n_experts], shares: they sum to 1
     float affinity = 0;          ///< by the last look()
   };
   Shares shares_of(const Profile& profile) const;
   void look_at_expert(size_t expert, bool resident, const Shares& running);
+  void weigh_words();
+  float length(const Profile& profile) const;
   Domain* nearest(const Profile& profile, float& similarity);
   Domain& place_for(const Profile& profile);
   size_t n_experts_;
   std::vector<Domain> domains_;
   std::vector<float> requests_with_;  // by bucket: in how many requests it occurred
+  std::vector<float> rarity_;         // by bucket: the square of the logarithm of how rare it is
   double n_requests_ = 0;
 };
 
