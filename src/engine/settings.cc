@@ -175,7 +175,7 @@ constexpr std::array kRows = {
     SettingRow{
         "batching", "choice", "routing", "fifo or routing",
         "who goes first when experts stream and requests wait: fifo, in the order of due times; routing, those whose "
-        "experts are in memory, within a bound",
+        "experts are in memory or wanted by those that run, within a bound",
         choice_row<&Settings::batching>},
     SettingRow{
         "step_miss_seconds", "number", "2", "more than 0, to 86400",
