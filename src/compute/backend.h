@@ -137,7 +137,7 @@ struct ExpertParams {
   bool weight_on_input = false;  ///< the weight belongs to the expert's input, so to gate x and up x (Llama 4)
   int n_identity = 0;            ///< so many ids behind the last expert's give the row itself (LongCat-Flash)
   /// Only these: their outputs are added to out, which is filled with zeros when the range begins with 0. Calls for
-  /// consecutive ranges give what one call for all gives, to the bit.
+  /// consecutive ranges give what one call for all gives, to the bit. Not with begin_experts.
   ExpertRange only{};
 };
 constexpr bool is_gated(const Activation& activation) { return activation.kind != ActivationKind::kRelu2; }

@@ -35,10 +35,7 @@ void Engine::admit() {
   };
   std::for_each(scheduler_->running().begin(), scheduler_->running().end(), add);
   std::for_each(scheduler_->waiting().begin(), scheduler_->waiting().end(), add);
-  const auto& running = scheduler_->running();
-  const int64_t prefilling =
-      std::count_if(running.begin(), running.end(), [](const auto& sequence) { return sequence->prefilling(); });
-  pacing_->waiting(to_compute, spec().n_layers(), prefilling, static_cast<int64_t>(running.size()) - prefilling);
+  pacing_->waiting(to_compute, scheduler_->slot_use());
   metrics_.running.set(static_cast<int64_t>(scheduler_->running().size()));
   metrics_.waiting.set(static_cast<int64_t>(scheduler_->waiting().size()));
   metrics_.positions.set(positions);

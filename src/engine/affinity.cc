@@ -35,7 +35,7 @@ Affinity::Profile Affinity::profile(std::span<const TokenId> prompt) {
   ++n_requests_;
   for (size_t i = 0; i < kBuckets; ++i) {
     if (p[i] > 0) ++requests_with_[i];
-    p[i] = std::sqrt(p[i]);
+    p[i] = std::sqrt(p[i] / static_cast<float>(std::max<size_t>(1, prompt.size())));
   }
   return p;
 }

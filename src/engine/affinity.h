@@ -21,7 +21,7 @@ class Affinity {
  public:
   static constexpr size_t kBuckets = 512;
   static constexpr size_t kDomains = 16;
-  using Profile = std::vector<float>;  ///< [kBuckets]: square roots of counts, so that no word is all of a prompt
+  using Profile = std::vector<float>;  ///< [kBuckets]: square roots of shares, so that no word is all of a prompt
 
   /// `n_experts`: of all layers together.
   explicit Affinity(size_t n_experts);

@@ -172,6 +172,7 @@ class Engine {
   std::optional<Scheduler> scheduler_;
   std::optional<Pacing> pacing_;
   bool prefill_begun_ = false;
+  double prefill_seconds_ = 0;    // of the pass that is under way
   int32_t experts_per_part_ = 1;  // of a feed-forward over prompts while somebody decodes
   EngineMetrics metrics_;
   std::array<double, kCauses> step_seconds_{};  // of the present step

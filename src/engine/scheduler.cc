@@ -94,6 +94,13 @@ bool Scheduler::has_work() const {
          std::any_of(waiting_.begin(), waiting_.end(), [](const auto& s) { return s->wants_stop(); });
 }
 
+SlotUse Scheduler::slot_use() const {
+  SlotUse use;
+  for (const auto& sequence : running_)
+    if (ready(*sequence)) ++(sequence->prefilling() ? use.prefilling : use.decoding);
+  return use;
+}
+
 bool Scheduler::anyone_decodes() const {
   return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return !s->prefilling() && ready(*s); });
 }

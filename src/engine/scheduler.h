@@ -2,11 +2,11 @@
 //
 // Two passes go on side by side. The decode pass of a step has one row of each sequence that is ready for its next
 // token, in turn where max_batch_size is less. The prefill pass has rows of prompts and stays under way over several
-// steps, a few layers in each (engine/pacing.h). Prompts, and sequences that wait for a slot, go in the order of their
-// due times: the submission, plus a few times what the prompt will take, plus what the same client already has in the
-// queue. So a short prompt passes a long one, nobody's many requests hold up another client, and since a due time never
-// changes, everybody's turn comes. What is together in a batch changes the time, never a result. Thread-safety: the
-// engine's thread only. Allocates only when a sequence is added.
+// steps, some pieces of layers in each (engine/pacing.h). Prompts, and sequences that wait for a slot, go in the order
+// of their due times: the submission, plus a few times what the prompt will take, plus what the same client already has
+// in the queue. So a short prompt passes a long one, nobody's many requests hold up another client, and since a due
+// time never changes, everybody's turn comes. What is together in a batch changes the time, never a result.
+// Thread-safety: the engine's thread only. Allocates only when a sequence is added.
 #pragma once
 
 #include <deque>
@@ -24,6 +24,11 @@ struct SchedulerLimits {
   int64_t prefill_chunk = 1;
   int max_batch_size = 1;
   int max_sequences = 1;
+};
+
+/// What those who have a slot are at; those who wait for their reader are not counted.
+struct SlotUse {
+  int64_t prefilling = 0, decoding = 0;
 };
 
 /// One sequence's part of a pass.
@@ -78,6 +83,7 @@ class Scheduler {
   const PassPlan& prefill() const { return prefill_; }
   void end_prefill() { prefill_.clear(); }
   bool anyone_decodes() const;
+  SlotUse slot_use() const;
 
   /// Takes out the sequences that have ended and frees their slots. One that the prefill pass computes keeps its slot
   /// until that is over.

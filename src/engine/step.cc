@@ -95,6 +95,7 @@ Status Engine::prefill_slice() {
     COLIBRI_ASSIGN(done, decoder_->next_piece(Lane::kPrefill, max_experts, &*routing_));
     const double now = seconds_between(start, Clock::now());
     pacing_->ran(rows, piece, !anyone_decodes, now - spent);
+    prefill_seconds_ += now - spent;
     spent = now;
     if (!done) piece = decoder_->upcoming(Lane::kPrefill);
   }
@@ -110,11 +111,13 @@ void Engine::begin_prefill(const PassPlan& plan) {
     if (segment.rows.first_position == 0) states_->reset(segment.sequence->slot);  // a sequence begins with zeros
   decoder_->begin(Lane::kPrefill, plan.batch());
   prefill_begun_ = true;
+  prefill_seconds_ = 0;
 }
 
 void Engine::end_prefill(const PassPlan& plan) {
   const Rows hidden = decoder_->end(Lane::kPrefill);
   finish_rows(plan);
+  pacing_->pass_ran(plan.batch().rows(), prefill_seconds_);
   metrics_.prefill_passes.add(1);
   metrics_.prompt_tokens.add(static_cast<uint64_t>(plan.batch().rows()));
   report_evaluations(plan, hidden);
@@ -203,7 +206,7 @@ bool Engine::wait_for_work() {
     more ? static_cast<void>(wake_.wait_for(lock, kTendEvery, ready)) : wake_.wait(lock, ready);
   }
   poked_ = slot_freed_ = false;
-  for (auto& sequence : incoming_) scheduler_->add(std::move(sequence), pacing_->seconds_per_row(spec().n_layers()));
+  for (auto& sequence : incoming_) scheduler_->add(std::move(sequence), pacing_->seconds_per_row());
   incoming_.clear();
   return !stop_;
 }

@@ -21,9 +21,13 @@ struct BatchSegment {
 /// Two passes can be under way at once: tokens that sequences wait for, and prompts, which stand back after any piece.
 enum class Lane : uint8_t { kDecode, kPrefill };
 
-/// What a pass does between two points at which it may stand back: a layer's mixer, or (a part of) its feed-forward.
-enum class Piece : uint8_t { kMixer, kFeedForward };
-constexpr size_t kPieces = 2;
+/// What a pass does between two points at which it may stand back.
+enum class Piece : uint8_t {
+  kMixer,
+  kDense,    ///< a feed-forward without experts
+  kExperts,  ///< one with experts, or a part of them
+};
+constexpr size_t kPieces = 3;
 
 struct Batch {
   std::span<const TokenId> tokens;     ///< [rows]

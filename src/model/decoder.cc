@@ -23,7 +23,9 @@ void Decoder::begin(Lane lane, const Batch& batch) {
 
 Piece Decoder::upcoming(Lane lane) const {
   const Pass& p = passes_[static_cast<size_t>(lane)];
-  return p.mixed || layer_spec(p.layer).mixer == Mixer::kNone ? Piece::kFeedForward : Piece::kMixer;
+  const LayerSpec& spec = layer_spec(p.layer);
+  if (!p.mixed && spec.mixer != Mixer::kNone) return Piece::kMixer;
+  return spec.moe ? Piece::kExperts : Piece::kDense;
 }
 
 Result<bool> Decoder::next_piece(Lane lane, int32_t max_experts, RoutingObserver* observer) {

@@ -89,7 +89,7 @@ class ExpertStore {
   /// A step over `rows` tokens begins. `stop` is asked while a step waits; it may be null.
   virtual void begin_step(int64_t /*rows*/, bool (* /*stop*/)(const void*), const void* /*context*/) {}
   /// Pins the experts that `ids` names (any order, repeats allowed) of the given MoE layer (counted among MoE layers)
-  /// and counts one activation per id.
+  /// and counts one activation per id. Where nothing streams, experts that are not named are there too.
   virtual ExpertLeases acquire(int moe_layer, std::span<const int32_t> ids, ArrivalOrder order) = 0;
   /// `ids` of a later layer will probably be wanted: they may be read while the disk is idle.
   virtual void expect(int /*moe_layer*/, std::span<const int32_t> /*ids*/) {}

@@ -382,8 +382,10 @@ void run_in_parts(Random& random, Backend& backend, Rows x, std::span<const int3
     params.only.first = params.only.end;
     params.only.end = std::min(n, params.only.end + 1 + static_cast<int32_t>(random.below(n)));
     backend.experts(x, ids.data(), weights, params, experts, out);
-    Block other = random_block(random, 3, x.width);
-    backend.rms_norm(other.rows(), nullptr, 1e-6f, other.rows());
+    Block other = random_block(random, x.rows, x.width), mixed(x.rows, x.width);
+    ExpertParams all = params;
+    all.only = {};
+    backend.experts(other.rows(), ids.data(), weights, all, experts, mixed.rows());
   }
 }
 

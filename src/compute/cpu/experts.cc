@@ -27,6 +27,7 @@ void CpuBackend::experts(Rows x, const int32_t* ids, const float* weights, const
 
 void CpuBackend::begin_experts(Rows x, const int32_t* ids, const float* weights, const ExpertParams& params,
                                std::span<const ExpertWeights* const> experts, Rows out) {
+  COLIBRI_CHECK(params.only.first == 0 && params.only.is_last(static_cast<int64_t>(experts.size())));
   start_experts({x, ids, weights, params, experts, out, x.rows <= limits_.max_apart_rows});
 }
 
