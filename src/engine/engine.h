@@ -160,8 +160,7 @@ class Engine {
   std::unique_ptr<compute::Backend> backend_;
   std::optional<kv::KvCache> cache_;
   std::optional<kv::StateCache> states_;
-  std::unique_ptr<kv::PrefixCache> prefixes_;  // null: none are kept
-  std::optional<Affinity> affinity_;           // unless first come is first served
+  std::optional<Affinity> affinity_;  // unless first come is first served
   int64_t n_admissions_ = 0;
   bool slot_freed_ = false;  // since those who wait were looked at
   // Calls of save_prefixes(): guarded by mutex_, with the condition saved_.
@@ -194,6 +193,7 @@ class Engine {
   std::deque<std::shared_ptr<Sequence>> incoming_;  // guarded by mutex_
   bool stop_ = false;                               // guarded by mutex_
   bool poked_ = false;                              // guarded by mutex_
+  std::unique_ptr<kv::PrefixCache> prefixes_;  // null: none are kept. Its threads call wake(): they end before that
   std::thread thread_;
 };
 
