@@ -49,8 +49,7 @@ size_t Engine::pick(const Scheduler::Waiting& waiting) {
   if (affinity_)
     affinity_->look([this](size_t e) { return in_memory(static_cast<int>(e)); },
                     [this](const auto& visit) {
-                      for (const auto& sequence : scheduler_->running())
-                        if (!sequence->profile.empty()) visit(sequence->profile);
+                      for (const auto& sequence : scheduler_->running()) visit(sequence->profile);
                     });
   for (size_t i = 0; i < waiting.size(); ++i) {
     Sequence& sequence = *waiting[i];

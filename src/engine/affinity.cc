@@ -20,7 +20,7 @@ float dot(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-Affinity::Affinity(size_t n_experts) : n_experts_(n_experts), requests_with_(kBuckets), rarity_(kBuckets) {
+Affinity::Affinity(size_t n_experts) : requests_with_(kBuckets), rarity_(kBuckets) {
   domains_.resize(kDomains);
   for (Domain& domain : domains_) {
     domain.profile.resize(kBuckets);
@@ -58,14 +58,21 @@ float Affinity::length(const Profile& profile) const {
   return std::sqrt(sum);
 }
 
-Affinity::Domain* Affinity::nearest(const Profile& profile, float& similarity) {
+// Of a request with each domain.
+Affinity::Shares Affinity::cosines(const Profile& profile) const {
+  Shares cosines{};
   const float size = length(profile);
+  for (size_t d = 0; d < kDomains && size > 0; ++d) cosines[d] = dot(domains_[d].words, profile) / size;
+  return cosines;
+}
+
+Affinity::Domain* Affinity::nearest(const Profile& profile, float& similarity) {
+  const Shares likeness = cosines(profile);
   Domain* best = nullptr;
-  for (Domain& domain : domains_) {
-    const float s = domain.requests > 0 && size > 0 ? dot(domain.words, profile) / size : -1;
-    if (domain.requests <= 0 || (best != nullptr && s <= similarity)) continue;
-    best = &domain;
-    similarity = s;
+  for (size_t d = 0; d < kDomains; ++d) {
+    if (domains_[d].requests <= 0 || (best != nullptr && likeness[d] <= similarity)) continue;
+    best = &domains_[d];
+    similarity = likeness[d];
   }
   return best;
 }
@@ -99,12 +106,10 @@ void Affinity::learn(const Profile& profile, std::span<const uint32_t> activatio
 
 // How much each domain says about a request. All zero while nothing is known.
 Affinity::Shares Affinity::shares_of(const Profile& profile) const {
-  Shares shares{};
-  const float size = length(profile);
+  Shares shares = cosines(profile);
   float sum = 0;
   for (size_t d = 0; d < kDomains; ++d) {
-    if (domains_[d].requests <= 0 || size <= 0) continue;
-    shares[d] = std::exp(kSharpness * dot(domains_[d].words, profile) / size);
+    shares[d] = domains_[d].requests > 0 ? std::exp(kSharpness * shares[d]) : 0;
     sum += shares[d];
   }
   for (float& share : shares) share = sum > 0 ? share / sum : 0;

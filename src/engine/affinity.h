@@ -44,14 +44,14 @@ class Affinity {
     });
     for (float& share : running) share = n > 0 ? share / n : 0;
     for (Domain& domain : domains_) domain.affinity = 0;
-    for (size_t e = 0; e < n_experts_; ++e) look_at_expert(e, resident(e), running);
+    for (size_t e = 0; e < domains_[0].experts.size(); ++e) look_at_expert(e, resident(e), running);
   }
   /// Of the experts that a request with this profile will probably want, the share that is in memory plus the share
   /// that running requests want as often; 0 to 2. A request that is like none known gets the mean of all.
   float score(const Profile& profile) const;
 
  private:
-  using Shares = std::array<float, kDomains>;
+  using Shares = std::array<float, kDomains>;  // by domain
   struct Domain {
     double requests = 0;         ///< fading number
     Profile profile;             ///< fading mean
@@ -63,9 +63,9 @@ class Affinity {
   void look_at_expert(size_t expert, bool resident, const Shares& running);
   void weigh_words();
   float length(const Profile& profile) const;
+  Shares cosines(const Profile& profile) const;
   Domain* nearest(const Profile& profile, float& similarity);
   Domain& place_for(const Profile& profile);
-  size_t n_experts_;
   std::vector<Domain> domains_;
   std::vector<float> requests_with_;  // by bucket: in how many requests it occurred
   std::vector<float> rarity_;         // by bucket: the square of the logarithm of how rare it is

@@ -13,8 +13,7 @@ namespace colibri::engine {
 namespace {
 
 constexpr size_t kTokenText = 256;  // bytes of a token's text that need no memory in the token loop
-// While somebody decodes, a feed-forward over prompts stands back between so many parts: with rows enough for every
-// expert to be worth reading, a part takes about as long as a mixer.
+// While somebody decodes, a feed-forward over prompts stands back between so many parts of its experts.
 constexpr int kFeedForwardParts = 4;
 
 // Room for n elements in pages that are there, so that growing faults none in.

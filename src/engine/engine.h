@@ -118,7 +118,6 @@ class Engine {
   Status prefill_slice();
   void begin_prefill(const PassPlan& plan);
   void end_prefill(const PassPlan& plan);
-  void forget_prefill();
   void watch(const PassPlan& plan, int64_t new_rows);
   void finish_rows(const PassPlan& plan);
   double credit_reading(const PassPlan& plan, double waited_before);
@@ -170,7 +169,6 @@ class Engine {
   std::optional<model::Decoder> decoder_;
   std::optional<Scheduler> scheduler_;
   std::optional<Pacing> pacing_;
-  bool prefill_begun_ = false;
   double prefill_seconds_ = 0;    // of the pass that is under way
   int32_t experts_per_part_ = 1;  // of a feed-forward over prompts while somebody decodes
   EngineMetrics metrics_;

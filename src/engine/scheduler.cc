@@ -101,10 +101,6 @@ SlotUse Scheduler::slot_use() const {
   return use;
 }
 
-bool Scheduler::anyone_decodes() const {
-  return std::any_of(running_.begin(), running_.end(), [](const auto& s) { return !s->prefilling() && ready(*s); });
-}
-
 const PassPlan& Scheduler::plan_decode() {
   decode_.clear();
   const size_t n = running_.size(), limit = static_cast<size_t>(limits_.max_batch_size);

@@ -82,8 +82,8 @@ class Scheduler {
   /// The pass that is under way; empty when none is.
   const PassPlan& prefill() const { return prefill_; }
   void end_prefill() { prefill_.clear(); }
-  bool anyone_decodes() const;
   SlotUse slot_use() const;
+  bool anyone_decodes() const { return slot_use().decoding > 0; }
 
   /// Takes out the sequences that have ended and frees their slots. One that the prefill pass computes keeps its slot
   /// until that is over.

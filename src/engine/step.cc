@@ -40,7 +40,7 @@ void Engine::charge_pass(Cause computing, Cause waiting, double waited) {
 void Engine::step() {
   const size_t decode_rows = scheduler_->plan_decode().segments().size();
   if (decode_rows > 0) guard_pass(scheduler_->decode(), [this] { return decode_pass(); });
-  if (!guard_pass(scheduler_->prefill(), [this] { return prefill_slice(); })) forget_prefill();
+  if (!guard_pass(scheduler_->prefill(), [this] { return prefill_slice(); })) scheduler_->end_prefill();
   charge(Cause::kOther);
   metrics_.end_step(step_seconds_, decode_rows);
   step_seconds_.fill(0);
@@ -82,11 +82,12 @@ Status Engine::prefill_slice() {
   charge(Cause::kOther);
   const PassPlan& plan = scheduler_->prefill();
   const bool anyone_decodes = scheduler_->anyone_decodes();
-  if (plan.empty() && scheduler_->plan_prefill(pacing_->pass_rows(anyone_decodes)).empty()) return {};
+  const bool begins = plan.empty();
+  if (begins && scheduler_->plan_prefill(pacing_->pass_rows(anyone_decodes)).empty()) return {};
   const int64_t rows = plan.batch().rows();
   const double waited = experts_ ? experts_->wait_seconds() : 0;
-  watch(plan, prefill_begun_ ? 0 : rows);
-  if (!prefill_begun_) begin_prefill(plan);
+  watch(plan, begins ? rows : 0);
+  if (begins) begin_prefill(plan);
   const Clock::time_point start = Clock::now();
   bool done = false;
   const int32_t max_experts = anyone_decodes ? experts_per_part_ : model::Decoder::kAllExperts;
@@ -110,7 +111,6 @@ void Engine::begin_prefill(const PassPlan& plan) {
   for (const ScheduledSegment& segment : plan.segments())
     if (segment.rows.first_position == 0) states_->reset(segment.sequence->slot);  // a sequence begins with zeros
   decoder_->begin(Lane::kPrefill, plan.batch());
-  prefill_begun_ = true;
   prefill_seconds_ = 0;
 }
 
@@ -124,13 +124,8 @@ void Engine::end_prefill(const PassPlan& plan) {
   echo_prompts(plan, hidden);
   report_progress(plan);
   sample_and_emit(plan, hidden);
-  forget_prefill();
-  charge(Cause::kSampling);
-}
-
-void Engine::forget_prefill() {
   scheduler_->end_prefill();
-  prefill_begun_ = false;
+  charge(Cause::kSampling);
 }
 
 // Who is asked whether the pass is still wanted, and told its routing.
@@ -189,7 +184,7 @@ void Engine::run() {
     reap();
   }
   for (const auto& sequence : scheduler_->all()) finish(*sequence, "cancelled");
-  forget_prefill();
+  scheduler_->end_prefill();
   reap();
 }
 
@@ -232,7 +227,7 @@ void Engine::drop_cancelled() {
     if (sequence->wants_stop()) finish(*sequence, "cancelled");
   const auto& pass = scheduler_->prefill().segments();
   if (!pass.empty() && std::all_of(pass.begin(), pass.end(), [](const auto& s) { return s.sequence->ended; }))
-    forget_prefill();
+    scheduler_->end_prefill();
   reap();
 }
 

@@ -16,8 +16,7 @@ Result<Rows> Decoder::forward(Lane lane, const Batch& batch, RoutingObserver* ob
 void Decoder::begin(Lane lane, const Batch& batch) {
   use(lane);
   COLIBRI_DCHECK(batch.rows() <= ws_.x.rows);
-  pass(lane) = {};
-  pass(lane).batch = batch;
+  pass(lane) = {batch};
   embed(batch);
 }
 

@@ -45,7 +45,7 @@ class Decoder {
   /// What next_piece() would run.
   Piece upcoming(Lane lane) const;
   /// Runs the next piece of the lane's pass: true when that was the last one. A feed-forward computes up to
-  /// `max_experts` experts; those that are streamed all at once, for what was read for it must not be lost in between.
+  /// `max_experts` experts: all, REQUIRES, where they are streamed, or what was read for it would be lost in between.
   /// The other lane may run between pieces, with other sequences; pieces change no result. `observer` may be null.
   /// kCancelled when the backend was told to stop.
   Result<bool> next_piece(Lane lane, int32_t max_experts, RoutingObserver* observer);

@@ -49,8 +49,8 @@ Result<bool> Decoder::feed_forward(Pass& pass, int32_t max_experts, RoutingObser
 }
 
 compute::ExpertRange Decoder::next_experts(const Pass& pass, int32_t max_experts) const {
-  const bool streamed = limits_.max_apart_rows > 0;
-  if (streamed || max_experts >= parts_.spec->moe.n_stored() - pass.first_expert) return {pass.first_expert};
+  if (max_experts >= parts_.spec->moe.n_stored() - pass.first_expert) return {pass.first_expert};
+  COLIBRI_DCHECK(limits_.max_apart_rows == 0);  // all in memory
   return {pass.first_expert, pass.first_expert + max_experts};
 }
 

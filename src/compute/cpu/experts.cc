@@ -6,7 +6,7 @@
 //                the rows. So no two tasks touch the same output, and every output is one chain
 // Steps 2 and 3 are done for some experts at a time when they arrive so. Few rows may meet their experts in any order:
 // then step 3 keeps the outputs of all slots apart, and end_experts() adds them up, in the same order as always.
-// A call for a part of the experts groups all rows again, which takes a hundredth of the time of computing them.
+// A call for a part of the experts groups all rows again.
 // Identity experts have the last slots. Their outputs are the rows themselves, so end_experts() adds them too.
 #include "base/check.h"
 #include "compute/cpu/cpu_backend.h"
