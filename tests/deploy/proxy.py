@@ -1,4 +1,5 @@
 """A real nginx with the configuration that is shipped, on free ports and in a folder of its own, for the tests."""
+import random
 import re
 import shutil
 import socket
@@ -13,12 +14,14 @@ PROGRAM = shutil.which("nginx") or "/usr/sbin/nginx"
 
 
 def free_ports(n):
-    probes = [socket.socket() for _ in range(n)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
+    """Below the range from which the system gives ports to whoever asks for any: no other test gets one before it is used."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = []
+    while len(ports) < n:
+        port = random.randrange(first // 2, first)
+        with socket.socket() as probe:
+            if port not in ports and probe.connect_ex(("127.0.0.1", port)) != 0:
+                ports.append(port)
     return ports
 
 
