@@ -249,9 +249,16 @@ class WatchedTest(ServerTest):
         before = parse_metrics(self.server.get("/metrics").body.decode())
         self.server.post("/echo", b"x" * 1000)
         self.server.get("/nothing")
-        answer = self.server.get("/metrics")
-        self.assertEqual("text/plain; version=0.0.4; charset=utf-8", answer.headers["content-type"])
-        after = parse_metrics(answer.body.decode())
+        after = {}
+
+        def only_this_connection():  # the others are closed a moment after their answers
+            line.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            answer = line.answer()
+            self.assertEqual("text/plain; version=0.0.4; charset=utf-8", answer.headers["content-type"])
+            after.update(parse_metrics(answer.body.decode()))
+            return after["colibri_http_open_connections"][1][""] == 1
+        with self.server.connect() as line:
+            self.server.wait_until(only_this_connection)
 
         def grown(name, labels=""):
             return after[name][1].get(labels, 0) - before[name][1].get(labels, 0)
